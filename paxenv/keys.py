@@ -1,0 +1,122 @@
+"""The key schedule: the only place where the random keys of a game are derived.
+
+Whoever calls a game holds every key, and a key of a step or a reset is only ever
+folded, never split or drawn from. So one key serves the game, its clock and all its
+players, and whoever knows (seed, lane, episode, step) can replay any transition.
+
+==============  ==========================================  ====================
+key             derived as                                  who consumes it
+==============  ==========================================  ====================
+lane            ``key(seed + lane)``                        a stream of trials
+episode         ``fold_in(lane, e)``                        trial number ``e``
+reset           ``fold_in(episode, 0)``                     ``Environment.reset``
+step            ``fold_in(episode, 1 + t)``                 the step after ``t``
+begin           ``fold_in(episode, t)``                     ``begin_episode``
+game words      ``fold_in(step, b)``, ``b < 2**16``         ``Environment.draw``
+random end      ``fold_in(step, 2**16)``                    the clock
+player ``p``    ``fold_in(step, 2**16 + 1 + p)``            the policy of ``p``
+==============  ==========================================  ====================
+
+``t`` counts the valid steps of a trial. The key that opens an inner episode is the
+key of the step that closed the one before it, so a game draws once at a boundary;
+its `reset_game` and its `step_game` use disjoint words.
+"""
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, Key, UInt32
+
+RANDOM_END = 2**16
+FIRST_PLAYER = 2**16 + 1
+MAX_SEED = 2**31
+
+IntLike = int | Int[Array, "..."]
+
+
+def typed(key: jax.Array) -> jax.Array:
+    """Returns `key` as a typed key; raw `jax.random.PRNGKey` arrays are accepted.
+
+    Raises:
+        TypeError: If `key` is not a random key at all, for instance a seed.
+    """
+    if isinstance(key, int):
+        raise TypeError(f"expected a random key, got the integer {key}: use jax.random.key({key})")
+    if jnp.issubdtype(key.dtype, jax.dtypes.prng_key):
+        return key
+    if key.dtype == jnp.uint32 and key.shape[-1:] == (2,):
+        return jax.random.wrap_key_data(key)
+    raise TypeError(
+        f"expected a random key such as jax.random.key(0), got dtype {key.dtype} "
+        f"of shape {key.shape}"
+    )
+
+
+def lane(seed: int, lane: int = 0) -> Key[Array, ""]:
+    """Returns the key of one stream of trials; seed s lane 1 is seed s + 1 lane 0.
+
+    Raises:
+        ValueError: If `seed` or `seed + lane` is outside [0, 2**31).
+    """
+    for name, value in (("seed", seed), ("seed + lane", seed + lane)):
+        if not 0 <= int(value) < MAX_SEED:
+            raise ValueError(f"{name} must be in [0, 2**31), got {value}")
+    return jax.random.key(int(seed) + int(lane))
+
+
+def episode(lane_key: Key[Array, ""], e: IntLike) -> Key[Array, ""]:
+    """Returns the key of trial number `e` of a lane."""
+    return jax.random.fold_in(lane_key, e)
+
+
+def reset(episode_key: Key[Array, ""]) -> Key[Array, ""]:
+    """Returns the key that opens a trial."""
+    return jax.random.fold_in(episode_key, 0)
+
+
+def step(episode_key: Key[Array, ""], t: IntLike) -> Key[Array, ""]:
+    """Returns the key of the step taken after `t` valid steps of the trial."""
+    return jax.random.fold_in(episode_key, 1 + t)
+
+
+def begin(episode_key: Key[Array, ""], t: IntLike) -> Key[Array, ""]:
+    """Returns the key that opens an inner episode after `t` valid steps."""
+    return jax.random.fold_in(episode_key, t)
+
+
+def random_end(step_key: Key[Array, ""]) -> Key[Array, ""]:
+    """Returns the key from which the clock draws a random end."""
+    return jax.random.fold_in(step_key, RANDOM_END)
+
+
+def player(key: Key[Array, ""], p: IntLike) -> Key[Array, ""]:
+    """Returns player `p`'s own key, derived from a step key or a reset key."""
+    return jax.random.fold_in(key, FIRST_PLAYER + p)
+
+
+def words(key: Key[Array, ""], n: int) -> UInt32[Array, " n"]:
+    """Returns `n` random words of 32 bits, two for each block of the generator."""
+    if not 0 < n <= 2 * RANDOM_END:
+        raise ValueError(f"a game may draw 1 to {2 * RANDOM_END} words, asked for {n}")
+    blocks = [
+        jax.random.key_data(jax.random.fold_in(key, b)) for b in range((n + 1) // 2)
+    ]
+    return jnp.concatenate(blocks)[:n]
+
+
+def uniform(word: UInt32[Array, "*shape"]) -> Float[Array, "*shape"]:
+    """Returns a number in [0, 1) for each word: its 24 leading bits, exactly."""
+    return (word >> 8).astype(jnp.float32) * jnp.float32(2.0**-24)
+
+
+def below(word: UInt32[Array, "*shape"], n: int) -> Int[Array, "*shape"]:
+    """Returns a whole number in [0, n) for each word, of bias below n / 2**32.
+
+    The high half of the 64-bit product `word * n`, computed in 32 bits.
+
+    Source: Lemire, Fast Random Integer Generation in an Interval (2019), section 3.
+    """
+    if not 0 < n < 2**16:
+        raise ValueError(f"n must be in [1, 65535], got {n}")
+    high, low = word >> 16, word & jnp.uint32(0xFFFF)
+    n32 = jnp.uint32(n)
+    return ((high * n32 + (low * n32 >> 16)) >> 16).astype(jnp.int32)

@@ -1,0 +1,35 @@
+"""Numbers of a game: a pytree of arrays that can be vmapped, sampled, differentiated."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import struct
+
+
+class GameParams(struct.PyTreeNode):
+    """The base of every game's `EnvParams`.
+
+    Construction turns lists, tuples, NumPy arrays and Python floats into JAX arrays
+    of JAX's default float. Whole numbers and `None` pass as they are, so that the
+    same class holds the axes that `jax.vmap` asks for.
+
+    Attributes:
+        continuation_prob: Probability in [0, 1] that an inner episode goes on after
+            a step; read only by games built with `random_ends=True`.
+    """
+
+    continuation_prob: jax.Array = struct.field(default=0.96, kw_only=True)  # type: ignore
+
+    def __post_init__(self) -> None:
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            object.__setattr__(self, field.name, as_array(value))
+
+
+def as_array(value: object) -> object:
+    """Returns numbers as a JAX array of the default float, and the rest unchanged."""
+    if isinstance(value, list | tuple | np.ndarray | np.floating | float):
+        return jnp.asarray(value, dtype=jnp.result_type(float))
+    return value

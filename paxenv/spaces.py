@@ -1,0 +1,59 @@
+"""Observation spaces of games whose observation is one of n states, and back."""
+
+import gymnasium
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+ENCODINGS = ("one_hot", "index")
+
+
+def state_space(num_states: int, encoding: str) -> gymnasium.Space:
+    """Returns the space of one of `num_states` states.
+
+    Args:
+        num_states: The number of states.
+        encoding: `"one_hot"` for `Box(0, 1, (num_states,), int8)`, `"index"` for
+            `Discrete(num_states)` of int32.
+    """
+    if encoding == "index":
+        return gymnasium.spaces.Discrete(num_states, dtype=np.int32)
+    return gymnasium.spaces.Box(0, 1, (num_states,), np.int8)
+
+
+def encode_state(state: jax.Array, num_states: int, encoding: str) -> jax.Array:
+    """Returns a state (int32 scalar) as a member of `state_space`."""
+    if encoding == "index":
+        return jnp.asarray(state, jnp.int32)
+    return (jnp.arange(num_states) == state).astype(jnp.int8)
+
+
+def decode_state(obs: jax.Array, space: gymnasium.Space) -> jax.Array:
+    """Returns the state (int32) behind observations of a `state_space`.
+
+    Leading axes are kept: an index space gives `obs`, a one-hot space the position
+    of the one in the last axis.
+    """
+    if isinstance(space, gymnasium.spaces.Discrete):
+        return jnp.asarray(obs, jnp.int32)
+    positions = jnp.arange(space.shape[-1], dtype=jnp.int32)  # type: ignore[index]
+    return jnp.sum(jnp.asarray(obs, jnp.int32) * positions, axis=-1)
+
+
+def num_states(space: gymnasium.Space) -> int:
+    """Returns the number of states of a `state_space`.
+
+    Raises:
+        ValueError: If `space` is not one.
+    """
+    if isinstance(space, gymnasium.spaces.Discrete):
+        return int(space.n)
+    if isinstance(space, gymnasium.spaces.Box) and len(space.shape) == 1:
+        return int(space.shape[0])
+    raise ValueError(f"{space} is not an index or a one-hot observation")
+
+
+def check_encoding(encoding: str) -> None:
+    """Raises ValueError unless `encoding` is one of `ENCODINGS`."""
+    if encoding not in ENCODINGS:
+        raise ValueError(f"observation must be one of {ENCODINGS}, got {encoding!r}")
