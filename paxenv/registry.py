@@ -1,0 +1,144 @@
+"""Names of games: ids are strings until a game is made, so importing starts no JAX."""
+
+import dataclasses
+import difflib
+import importlib
+import inspect
+import re
+from collections.abc import Mapping
+from typing import Any
+
+NAMESPACE = "pax"
+MAX_SUGGESTIONS = 3
+
+
+@dataclasses.dataclass(frozen=True)
+class GameSpec:
+    """One registered game.
+
+    Attributes:
+        id: Full id, such as `"pax/IPD-v0"`.
+        entry_point: `"module:function"`, where `function(**kwargs) -> (env, params)`.
+        kwargs: Keywords that the id stands for; the caller's win.
+        opponent: The name of the co-player that single-agent adapters seat unless
+            told otherwise.
+        summary: One line for lists.
+    """
+
+    id: str
+    entry_point: str
+    kwargs: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    opponent: str = "Random"
+    summary: str = ""
+
+    def load(self) -> Any:
+        """Imports and returns the game's make function."""
+        module, _, attribute = self.entry_point.partition(":")
+        return getattr(importlib.import_module(module), attribute)
+
+
+class UnknownGameError(ValueError):
+    """An id that names no game; the message lists the closest ones."""
+
+
+_GAMES: dict[str, GameSpec] = {}
+
+
+def register(spec: GameSpec) -> None:
+    """Adds a game, replacing one of the same id."""
+    _GAMES[spec.id] = spec
+
+
+def games() -> dict[str, GameSpec]:
+    """Returns every registered game by full id, in alphabetical order."""
+    return dict(sorted(_GAMES.items()))
+
+
+def find(id: str) -> GameSpec:
+    """Returns the game that an id means.
+
+    `"IPD"`, `"IPD-v0"` and `"pax/IPD-v0"` mean the same; without a version the
+    newest is meant.
+
+    Raises:
+        UnknownGameError: If no game has this id; names the closest ones.
+    """
+    full = id if "/" in id else f"{NAMESPACE}/{id}"
+    if full in _GAMES:
+        return _GAMES[full]
+    versions = [known for known in _GAMES if _without_version(known) == full]
+    if versions:
+        return _GAMES[max(versions, key=_version)]
+    raise UnknownGameError(f"there is no game {id!r}{_hint(full)}")
+
+
+def make(id: str, **kwargs: Any) -> tuple[Any, Any]:
+    """Makes a game and returns `(env, params)`.
+
+    Args:
+        id: A registered id; the version and the namespace `pax/` may be left out.
+        **kwargs: Options of the game, such as `num_inner_steps`, `num_outer_steps`,
+            `payoff`, `observation`, `random_ends`.
+
+    Raises:
+        UnknownGameError: If no game has this id.
+        ValueError: If an option is unknown or has a value the game refuses.
+
+    Example:
+        >>> env, params = paxenv.make("IPD", num_inner_steps=10)
+    """
+    spec = find(id)
+    function = spec.load()
+    merged = {**spec.kwargs, **kwargs}
+    _check_options(spec.id, function, merged)
+    return function(**merged)
+
+
+def closest(name: str, known: list[str]) -> list[str]:
+    """Returns up to three known names that resemble `name`, best first."""
+    folded = {k.lower(): k for k in known}
+    matches = difflib.get_close_matches(
+        name.lower(), folded, n=MAX_SUGGESTIONS, cutoff=0.5
+    )
+    return [folded[m] for m in matches]
+
+
+def _check_options(id: str, function: Any, options: dict[str, Any]) -> None:
+    parameters = inspect.signature(function).parameters.values()
+    if any(p.kind is p.VAR_KEYWORD for p in parameters):
+        return
+    known = [p.name for p in parameters]
+    unknown = [name for name in options if name not in known]
+    if unknown:
+        near = closest(unknown[0], known)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise ValueError(
+            f"{id} has no option {unknown[0]!r}{hint} Its options: {', '.join(known)}"
+        )
+
+
+def _hint(full: str) -> str:
+    words = {_without_version(k).partition("/")[2]: k for k in _GAMES}
+    wanted = _without_version(full).partition("/")[2]
+    near = closest(wanted, list(words)) + [
+        word for word, id in words.items() if _initials(wanted) == word.upper() and id
+    ]
+    near += closest(wanted.replace("_", "").replace("-", ""), list(words))
+    unique = list(dict.fromkeys(near))[:MAX_SUGGESTIONS]
+    if not unique:
+        return "; `paxrun list envs` shows all games"
+    return f"; did you mean {' or '.join(unique)}? `paxrun list envs` shows all games"
+
+
+def _initials(name: str) -> str:
+    words = re.split(r"[^A-Za-z0-9]+|(?<=[a-z])(?=[A-Z])", name)
+    return "".join(word[0] for word in words if word).upper()
+
+
+def _without_version(id: str) -> str:
+    return re.sub(r"-v\d+$", "", id)
+
+
+def _version(id: str) -> int:
+    match = re.search(r"-v(\d+)$", id)
+    return int(match.group(1)) if match else 0

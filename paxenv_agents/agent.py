@@ -1,0 +1,169 @@
+"""The agent protocol: act, remember, update. Acting never changes a training state."""
+
+import abc
+import dataclasses
+from typing import Any, ClassVar
+
+import gymnasium
+import jax
+import jax.numpy as jnp
+
+from paxenv_agents.types import MemoryState, Sample, Stats, TrainingState
+
+
+@dataclasses.dataclass(frozen=True)
+class Agent(abc.ABC):
+    """A player: code and static options here, numbers in its training state.
+
+    One training state serves many games at once while memory is batched over them.
+    The unbatched methods are for one game; `batch_*` are their `vmap` over games.
+    Agents are hashable, so that they can be static arguments of `jax.jit`.
+
+    Attributes:
+        observation_space: The seat's observation space.
+        action_space: The seat's action space.
+        greedy: Whether to act deterministically (`dataclasses.replace` gives a copy).
+    """
+
+    observation_space: gymnasium.Space = dataclasses.field(hash=False)
+    action_space: gymnasium.Space = dataclasses.field(hash=False)
+    _: dataclasses.KW_ONLY
+    greedy: bool = False
+
+    #: Whether `update` changes anything.
+    learns: ClassVar[bool] = False
+    #: Whether memory persists from step to step (then data keeps its order in time).
+    recurrent: ClassVar[bool] = False
+    #: Whether samples must hold what each step led to (replay).
+    stores_final_obs: ClassVar[bool] = False
+    #: `"all"` or `"first"`: which hidden states a sample holds.
+    stores_hiddens: ClassVar[str] = "all"
+    #: `{"co_players", "play"}` for agents whose update takes a `Context`.
+    privileges: ClassVar[frozenset[str]] = frozenset()
+
+    @property
+    def hidden_size(self) -> int:
+        """Length H of `memory.hidden`."""
+        return 0
+
+    def init_hidden(self, num_envs: int) -> jax.Array:
+        """Returns the opening hidden states of `num_envs` games, float32 `[E, H]`."""
+        return jnp.zeros((num_envs, self.hidden_size), jnp.float32)
+
+    def init_state(self, key: jax.Array) -> TrainingState:
+        """Returns a fresh training state; empty for fixed strategies."""
+        del key
+        return TrainingState()
+
+    def init_memory(self, key: jax.Array, hidden: jax.Array) -> MemoryState:
+        """Returns the memory of one game at the opening of a trial.
+
+        Args:
+            key: The lane's key. An agent that draws at the opening folds it.
+            hidden: `[H]`.
+        """
+        return MemoryState(hidden=hidden, key=key)
+
+    def make_initial_state(
+        self, key: jax.Array, init_hidden: jax.Array
+    ) -> tuple[TrainingState, MemoryState]:
+        """Returns a fresh training state and the memory of one game.
+
+        Args:
+            key: Consumed; the state draws from it, the memory's key is folded from it.
+            init_hidden: `[H]`, one row of `init_hidden(num_envs)`.
+        """
+        memory = self.init_memory(jax.random.fold_in(key, 2), init_hidden)
+        return self.init_state(key), memory
+
+    @abc.abstractmethod
+    def policy(
+        self, state: TrainingState, obs: Any, memory: MemoryState
+    ) -> tuple[jax.Array, TrainingState, MemoryState]:
+        """Chooses one action and returns (action, state unchanged, memory)."""
+
+    def value(self, state: TrainingState, obs: Any, memory: MemoryState) -> jax.Array:
+        """Returns the value estimate of an observation, without a draw."""
+        del state, obs, memory
+        return jnp.zeros((), jnp.float32)
+
+    def evaluate(
+        self, state: TrainingState, sample: Sample
+    ) -> tuple[jax.Array, jax.Array, jax.Array]:
+        """Returns (log_probs, values, entropies), each `[T, E]`, of a sample.
+
+        Pure and differentiable in `state.params`; equal to the stored behaviour as
+        long as the state is the one that played.
+        """
+        raise NotImplementedError(f"{type(self).__name__} does not learn")
+
+    def update(
+        self, traj: Sample, last_obs: Any, state: TrainingState, memory: MemoryState
+    ) -> tuple[TrainingState, MemoryState, Stats]:
+        """Learns from `traj`, `[T, E, ...]`, and returns (state, memory, stats).
+
+        Args:
+            traj: The experience.
+            last_obs: What the players see after it, `[E, ...]`.
+            state: The training state; its key is advanced.
+            memory: Memory of the E games.
+        """
+        del traj, last_obs
+        return state, memory, {}
+
+    def end_inner_episode(
+        self, state: TrainingState, memory: MemoryState
+    ) -> MemoryState:
+        """Returns the memory with which the next inner episode opens; draws nothing."""
+        del state
+        return memory
+
+    def reset_memory(self, memory: MemoryState, eval: bool = False) -> MemoryState:
+        """Returns the memory with which a trial opens."""
+        del eval
+        return memory.replace(hidden=jnp.zeros_like(memory.hidden))
+
+    def policy_params(self, params: Any) -> Any:
+        """Returns the part of the parameters that `policy` uses."""
+        return params
+
+    def batch_init(
+        self, key: jax.Array, hidden: jax.Array
+    ) -> tuple[TrainingState, MemoryState]:
+        """Returns one training state and the memory of E games.
+
+        Args:
+            key: Consumed; lane i of the memory gets `fold_in(fold_in(key, 2), i)`.
+            hidden: `[E, H]`.
+        """
+        lanes = jnp.arange(hidden.shape[0])
+        lane_keys = jax.vmap(jax.random.fold_in, (None, 0))(
+            jax.random.fold_in(key, 2), lanes
+        )
+        return self.init_state(key), jax.vmap(self.init_memory)(lane_keys, hidden)
+
+    def batch_policy(
+        self, state: TrainingState, obs: Any, memory: MemoryState
+    ) -> tuple[jax.Array, TrainingState, MemoryState]:
+        """`policy` over games: obs and memory are `[E, ...]`, the state is shared."""
+        return jax.vmap(
+            self.policy, in_axes=(None, 0, 0), out_axes=(0, None, 0), axis_name="games"
+        )(state, obs, memory)
+
+    def batch_end_inner(
+        self, state: TrainingState, memory: MemoryState
+    ) -> MemoryState:
+        """`end_inner_episode` over games."""
+        return jax.vmap(
+            self.end_inner_episode, in_axes=(None, 0), axis_name="games"
+        )(state, memory)
+
+    def batch_reset(self, memory: MemoryState, eval: bool = False) -> MemoryState:
+        """`reset_memory` over games; `eval` is static."""
+        return jax.vmap(lambda m: self.reset_memory(m, eval))(memory)
+
+    def batch_value(self, state: TrainingState, obs: Any, memory: MemoryState) -> Any:
+        """`value` over games."""
+        return jax.vmap(self.value, in_axes=(None, 0, 0), axis_name="games")(
+            state, obs, memory
+        )

@@ -1,0 +1,95 @@
+"""Types that agents, games' runners and experiments share, each defined once."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+from flax import struct
+
+
+class TrainingState(struct.PyTreeNode):
+    """What training changes; acting never does. Fixed strategies leave it empty.
+
+    Attributes:
+        params: Numbers of the policy.
+        opt_state: State of the optimiser.
+        key: Key of the learner's own draws, advanced by `update` alone.
+        timesteps: Environment steps learnt from. int32 scalar.
+        hyper: Traced hyperparameters by name, float32 scalars: schedules, samplers
+            and searches write here.
+    """
+
+    params: Any = ()
+    opt_state: Any = ()
+    key: Any = ()
+    timesteps: Any = ()
+    hyper: Any = struct.field(default_factory=dict)
+
+
+class MemoryState(struct.PyTreeNode):
+    """What an agent carries from step to step in one game (batched: many games).
+
+    Attributes:
+        hidden: `[H]`, everything that a loss must restore; H may be 0.
+        key: The lane's key. `policy` draws from `fold_in(key, 0)` and returns
+            `fold_in(key, 1)`; engines write the scheduled key before every call.
+        extras: For learners `log_probs` and `values`, the behaviour of the last call.
+    """
+
+    hidden: Any
+    key: Any = ()
+    extras: Any = struct.field(default_factory=dict)
+
+
+class Sample(NamedTuple):
+    """A learner's experience, time-major: leaves are `[T, E, ...]`.
+
+    A trial of K inner episodes is `[K * T, E, ...]`. E is opponents x seats x games,
+    games fastest. Flags are on the learner's own clock.
+
+    Attributes:
+        observations: What the agent saw.
+        actions: What it did.
+        rewards: What it was paid; 0 where not valid.
+        behavior_log_probs: Log-probability of the action when it was taken.
+        behavior_values: Value estimate when the action was taken.
+        dones: Whether the step terminated the learner's episode.
+        hiddens: Hidden state before the step, `[T, E, H]` (or the first, `[1, E, H]`).
+        truncations: Whether a time limit cut the learner's episode at this step.
+        final_values: Value of what a truncated step led to; 0 elsewhere.
+        valid: Whether the step was played. Others carry no reward and no loss weight
+            and are counted in no mean.
+        inner_ends: Whether this was the last valid step of an inner episode.
+        final_obs: What the step led to, only for agents that store it.
+    """
+
+    observations: Any
+    actions: Any
+    rewards: Any
+    behavior_log_probs: Any
+    behavior_values: Any
+    dones: Any
+    hiddens: Any
+    truncations: Any = None
+    final_values: Any = None
+    valid: Any = None
+    inner_ends: Any = None
+    final_obs: Any = None
+
+
+class Context(NamedTuple):
+    """What an agent with privileges sees of the others when it updates.
+
+    Attributes:
+        co_players: One `(agent, training state before the boundary)` for each slot.
+        play: `play(key, states, num_games)` returns one inner episode's samples, with
+            the same params, fresh memories and no updates.
+        trajs: The trial's samples of each slot.
+    """
+
+    co_players: Sequence[tuple[Any, TrainingState]]
+    play: Callable[..., Any]
+    trajs: Sequence[Sample]
+
+
+Stats = dict[str, jax.Array]
