@@ -7,11 +7,12 @@ only its rules; everything that has to do with time is written here, once.
 import abc
 import dataclasses
 import functools
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import gymnasium
 import jax
 import jax.numpy as jnp
+import numpy as np
 from flax import struct
 
 from paxenv import keys
@@ -19,6 +20,24 @@ from paxenv.metrics import Accumulator
 from paxenv.params import GameParams
 
 HORIZONS = ("truncate", "terminate")
+
+
+class Frame(NamedTuple):
+    """One moment of one game, for pictures; every leaf is on the host, unbatched.
+
+    Attributes:
+        state: The state after the last step.
+        obs: The observations that belong to it.
+        actions: The last joint action, None right after a reset.
+        rewards: What it paid, None right after a reset.
+        params: The game's numbers.
+    """
+
+    state: "EnvState"
+    obs: Any
+    actions: Any
+    rewards: Any
+    params: Any
 
 
 class EnvState(struct.PyTreeNode):
@@ -134,6 +153,14 @@ class Environment(abc.ABC):
         """Returns named statistics; `acc.totals` may be a sum over games."""
         del acc
         return {}
+
+    def render_ansi(self, frame: Frame) -> str:
+        """Returns one game as text."""
+        raise NotImplementedError(f"{self.name} has no text picture")
+
+    def render_rgb(self, frame: Frame) -> np.ndarray:
+        """Returns one game as a picture, uint8 `[height, width, 3]`."""
+        raise NotImplementedError(f"{self.name} has no picture")
 
     # What every game has.
 

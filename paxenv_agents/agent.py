@@ -41,6 +41,11 @@ class Agent(abc.ABC):
     #: `{"co_players", "play"}` for agents whose update takes a `Context`.
     privileges: ClassVar[frozenset[str]] = frozenset()
 
+    @classmethod
+    def from_env(cls, env: Any, player: int = 0, **config: Any) -> "Agent":
+        """Returns the agent for one seat of a game; `config` are its fields."""
+        return cls(env.observation_space(player), env.action_space(player), **config)
+
     @property
     def hidden_size(self) -> int:
         """Length H of `memory.hidden`."""

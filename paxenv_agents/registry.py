@@ -1,35 +1,70 @@
 """Names of agents: strings until an agent is made, so importing starts no JAX."""
 
+import dataclasses
 import importlib
+from collections.abc import Mapping
 from typing import Any
 
 from paxenv.registry import closest
 
-#: name -> "module:Class or function". Filled in as agents are added.
-AGENTS: dict[str, str] = {
-    "TitForTat": "paxenv_agents.strategies.memory_one:tit_for_tat",
-}
+
+@dataclasses.dataclass(frozen=True)
+class AgentSpec:
+    """One registered agent.
+
+    Attributes:
+        name: The name users write, such as `"TitForTat"`.
+        entry_point: `"module:Class"`, where `Class.from_env(env, player, **config)`
+            makes the agent.
+        kwargs: Config that the name stands for; the caller's wins.
+        summary: The rule in one line.
+        source: Citation.
+        classifier: Facts about the agent, such as `memory_depth` and `stochastic`.
+    """
+
+    name: str
+    entry_point: str
+    kwargs: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    summary: str = ""
+    source: str = ""
+    classifier: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+    def load(self) -> Any:
+        """Imports and returns the agent's class."""
+        module, _, attribute = self.entry_point.partition(":")
+        return getattr(importlib.import_module(module), attribute)
 
 
 class UnknownAgentError(ValueError):
     """A name that is no agent; the message lists the closest ones."""
 
 
-def names() -> list[str]:
-    """Returns the names of all agents in alphabetical order."""
-    return sorted(AGENTS)
+_AGENTS: dict[str, AgentSpec] = {}
 
 
-def load(name: str) -> Any:
-    """Imports and returns the class or function behind an agent's name."""
-    if name not in AGENTS:
-        near = closest(name, names())
-        hint = f"; did you mean {' or '.join(near)}?" if near else ""
-        raise UnknownAgentError(
-            f"there is no agent {name!r}{hint} `paxrun list agents` shows all"
-        )
-    module, _, attribute = AGENTS[name].partition(":")
-    return getattr(importlib.import_module(module), attribute)
+def register(spec: AgentSpec) -> None:
+    """Adds an agent, replacing one of the same name."""
+    _AGENTS[spec.name] = spec
+
+
+def agents() -> dict[str, AgentSpec]:
+    """Returns every registered agent by name, in alphabetical order."""
+    return dict(sorted(_AGENTS.items()))
+
+
+def find(name: str) -> AgentSpec:
+    """Returns the agent of this name.
+
+    Raises:
+        UnknownAgentError: If there is none; names the closest ones.
+    """
+    if name in _AGENTS:
+        return _AGENTS[name]
+    near = closest(name, list(_AGENTS))
+    hint = f"; did you mean {' or '.join(near)}?" if near else ";"
+    raise UnknownAgentError(
+        f"there is no agent {name!r}{hint} `paxrun list agents` shows all agents"
+    )
 
 
 def make_agent(name: str, env: Any, player: int = 0, **config: Any) -> Any:
@@ -45,4 +80,5 @@ def make_agent(name: str, env: Any, player: int = 0, **config: Any) -> Any:
         UnknownAgentError: If no agent has this name.
         ValueError: If the agent cannot play this seat, or an option is refused.
     """
-    return load(name).from_env(env, player=player, **config)
+    spec = find(name)
+    return spec.load().from_env(env, player=player, **{**spec.kwargs, **config})
