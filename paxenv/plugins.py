@@ -1,0 +1,131 @@
+"""Games and agents of other packages, found by their entry points, imported at make.
+
+A distribution offers them in its `pyproject.toml`:
+
+    [project.entry-points."paxenv.envs"]
+    "theirs/Game-v0" = "theirs.game:make"      # make(**kwargs) -> (env, params)
+
+    [project.entry-points."paxenv_agents.agents"]
+    TheirBot = "theirs.agent:TheirBot"         # TheirBot.from_env(env, player, **config)
+"""
+
+import dataclasses
+import importlib
+import re
+from collections.abc import Callable
+from importlib import metadata
+
+from paxenv import registry
+
+GROUPS = {"game": "paxenv.envs", "agent": "paxenv_agents.agents"}
+
+_ENTRY_POINT = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
+_GAME_ID = re.compile(r"([A-Za-z0-9_]+)/[A-Za-z0-9_.:-]+-v\d+")
+_AGENT_NAME = re.compile(r"[A-Za-z_]\w*")
+
+
+@dataclasses.dataclass(frozen=True)
+class Plugin:
+    """One game or agent that an installed distribution offers.
+
+    Attributes:
+        name: The game's id or the agent's name.
+        kind: `"game"` or `"agent"`.
+        distribution: The distribution that offers it.
+        version: That distribution's version.
+        entry_point: `"module:function"` or `"module:Class"`.
+        refused: Why it was not registered; empty if it was.
+    """
+
+    name: str
+    kind: str
+    distribution: str
+    version: str
+    entry_point: str
+    refused: str = ""
+
+
+class RefusedError(ValueError):
+    """A plugin that is not registered; the message says why."""
+
+
+_FOUND: dict[str, tuple[Plugin, ...]] = {}
+
+
+def plugins() -> tuple[Plugin, ...]:
+    """Returns what installed distributions offer, registered or refused.
+
+    Importing nothing of theirs, it lists games first, then agents.
+    """
+    # Agents are registered by the package above this one.
+    importlib.import_module("paxenv_agents")
+    return tuple(plugin for kind in GROUPS for plugin in _FOUND.get(kind, ()))
+
+
+def discover(kind: str, add: Callable[[str, str], None]) -> None:
+    """Registers all plugins of one kind; a broken one is refused and breaks nothing.
+
+    Args:
+        kind: A key of `GROUPS`.
+        add: Called with each (name, entry point); raises RefusedError to refuse it.
+    """
+    found = []
+    for plugin in _offers(kind):
+        if not plugin.refused:
+            try:
+                add(plugin.name, plugin.entry_point)
+            except RefusedError as error:
+                plugin = dataclasses.replace(plugin, refused=str(error))
+        found.append(plugin)
+    _FOUND[kind] = tuple(found)
+
+
+def add_game(name: str, entry_point: str) -> None:
+    """Registers a plugin's game.
+
+    Raises:
+        RefusedError: If the id is malformed, taken, or in our own namespace.
+    """
+    _check_entry_point(entry_point)
+    match = _GAME_ID.fullmatch(name)
+    if match is None:
+        raise RefusedError(f"the id {name!r} is not of the form 'namespace/Name-v0'")
+    if match.group(1) == registry.NAMESPACE:
+        raise RefusedError(f"the namespace {registry.NAMESPACE!r} is reserved")
+    if name in registry.games():
+        raise RefusedError(f"the id {name!r} is taken by another distribution")
+    registry.register(registry.GameSpec(id=name, entry_point=entry_point))
+
+
+def check_agent_name(name: str, entry_point: str, taken: Callable[[str], bool]) -> None:
+    """Raises RefusedError if a plugin's agent cannot be registered under its name."""
+    _check_entry_point(entry_point)
+    if _AGENT_NAME.fullmatch(name) is None:
+        raise RefusedError(f"the name {name!r} is not a Python identifier")
+    if taken(name):
+        raise RefusedError(f"the name {name!r} is taken by another agent")
+
+
+def _check_entry_point(entry_point: str) -> None:
+    if _ENTRY_POINT.fullmatch(entry_point) is None:
+        raise RefusedError(f"{entry_point!r} is not of the form 'module:attribute'")
+
+
+def _offers(kind: str) -> list[Plugin]:
+    """Returns the entry points of one kind, by distribution; the first on the path wins."""
+    offers: dict[str, list[Plugin]] = {}
+    for distribution in metadata.distributions():
+        try:
+            entry_points = distribution.entry_points.select(group=GROUPS[kind])
+            if not entry_points:
+                continue
+            name, version = distribution.metadata["Name"], distribution.version
+        except Exception:  # noqa: BLE001
+            # Metadata of other people's packages can be broken in any way at all.
+            continue
+        plugins = [
+            Plugin(point.name, kind, str(name), str(version), point.value)
+            for point in entry_points
+        ]
+        offers.setdefault(str(name), plugins)
+    return [plugin for name in sorted(offers) for plugin in offers[name]]
