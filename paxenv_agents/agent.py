@@ -38,8 +38,6 @@ class Agent(abc.ABC):
     stores_final_obs: ClassVar[bool] = False
     #: `"all"` or `"first"`: which hidden states a sample holds.
     stores_hiddens: ClassVar[str] = "all"
-    #: `{"co_players", "play"}` for agents whose update takes a `Context`.
-    privileges: ClassVar[frozenset[str]] = frozenset()
 
     @classmethod
     def from_env(cls, env: Any, player: int = 0, **config: Any) -> "Agent":
@@ -155,13 +153,11 @@ class Agent(abc.ABC):
             self.policy, in_axes=(None, 0, 0), out_axes=(0, None, 0), axis_name="games"
         )(state, obs, memory)
 
-    def batch_end_inner(
-        self, state: TrainingState, memory: MemoryState
-    ) -> MemoryState:
+    def batch_end_inner(self, state: TrainingState, memory: MemoryState) -> MemoryState:
         """`end_inner_episode` over games."""
-        return jax.vmap(
-            self.end_inner_episode, in_axes=(None, 0), axis_name="games"
-        )(state, memory)
+        return jax.vmap(self.end_inner_episode, in_axes=(None, 0), axis_name="games")(
+            state, memory
+        )
 
     def batch_reset(self, memory: MemoryState, eval: bool = False) -> MemoryState:
         """`reset_memory` over games; `eval` is static."""

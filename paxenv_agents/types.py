@@ -1,6 +1,5 @@
 """Types that agents, games' runners and experiments share, each defined once."""
 
-from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -75,21 +74,6 @@ class Sample(NamedTuple):
     valid: Any = None
     inner_ends: Any = None
     final_obs: Any = None
-
-
-class Context(NamedTuple):
-    """What an agent with privileges sees of the others when it updates.
-
-    Attributes:
-        co_players: One `(agent, training state before the boundary)` for each slot.
-        play: `play(key, states, num_games)` returns one inner episode's samples, with
-            the same params, fresh memories and no updates.
-        trajs: The trial's samples of each slot.
-    """
-
-    co_players: Sequence[tuple[Any, TrainingState]]
-    play: Callable[..., Any]
-    trajs: Sequence[Sample]
 
 
 Stats = dict[str, jax.Array]

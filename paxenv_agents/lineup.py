@@ -1,0 +1,123 @@
+"""Who sits where: slots seat agents at players, a lineup fills a game's table."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import jax
+
+from paxenv.environment import Environment
+from paxenv_agents.agent import Agent
+
+CLOCKS = ("inner", "trial", "none")
+
+
+@dataclasses.dataclass(frozen=True)
+class Slot:
+    """Seats one agent, with one training state, at one or more players.
+
+    The callables are compared by identity, so pass module-level functions or equal
+    frozen objects: a new lambda is a new experiment and compiles again.
+
+    Attributes:
+        agent: The agent.
+        players: The players it plays, from 0.
+        clock: When it learns: `"inner"` after every inner episode, `"trial"` after
+            the trial, which it sees as one sequence, or `"none"`. In a trial of one
+            inner episode `"inner"` means `"trial"`.
+        per_opponent: Whether each opponent axis entry has a training state of its own;
+            otherwise all share one.
+        reset: When its training state starts afresh: `"never"`, `"trial"`, or every n
+            trials.
+        sampler: `sampler(key, hyper) -> hyper`, applied whenever it starts afresh.
+        schedule: `schedule(hyper, k) -> hyper` before inner episode `k`, for as long
+            as that episode lasts.
+        observe: `observe(obs, params, game, player) -> obs`, what it sees of a game:
+            `game` is the game's index among those it plays at once.
+    """
+
+    agent: Agent
+    players: tuple[int, ...] = (0,)
+    clock: str = "trial"
+    per_opponent: bool = False
+    reset: str | int = "never"
+    sampler: Callable[..., Any] | None = None
+    schedule: Callable[..., Any] | None = None
+    observe: Callable[..., Any] | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "players", tuple(self.players))
+        if not self.players or len(set(self.players)) != len(self.players):
+            raise ValueError(
+                f"a slot needs one or more different players, got {self.players}"
+            )
+        if self.clock not in CLOCKS:
+            raise ValueError(f"clock must be one of {CLOCKS}, got {self.clock!r}")
+        whole = isinstance(self.reset, int) and not isinstance(self.reset, bool)
+        if self.reset not in ("never", "trial") and not (whole and self.reset >= 1):  # type: ignore[operator]
+            raise ValueError(
+                f"reset must be 'never', 'trial' or a number of trials, "
+                f"got {self.reset!r}"
+            )
+
+    @property
+    def learns(self) -> bool:
+        """Whether this slot ever updates its agent."""
+        return self.agent.learns and self.clock != "none"
+
+    @property
+    def reset_interval(self) -> int | None:
+        """Trials between two fresh starts, None for never."""
+        if self.reset == "never":
+            return None
+        return 1 if self.reset == "trial" else int(self.reset)
+
+
+@dataclasses.dataclass(frozen=True)
+class Lineup:
+    """A game with every seat taken, played in `num_games` copies at once.
+
+    Attributes:
+        env: The game.
+        slots: The slots; together they seat every player exactly once.
+        num_games: Games played at once against the same co-players.
+    """
+
+    env: Environment
+    slots: tuple[Slot, ...]
+    num_games: int = 1
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "slots", tuple(self.slots))
+        seats = sorted(p for slot in self.slots for p in slot.players)
+        if seats != list(range(self.env.num_players)):
+            raise ValueError(
+                f"{self.env.name} has players 0 to {self.env.num_players - 1}, each to "
+                f"be seated once; the slots seat {seats}"
+            )
+        if self.num_games < 1:
+            raise ValueError(f"num_games must be >= 1, got {self.num_games}")
+
+    @property
+    def num_players(self) -> int:
+        """The number of players of the game."""
+        return self.env.num_players
+
+    def clock(self, index: int) -> str:
+        """The clock on which a slot learns, `"none"` for agents that do not learn."""
+        slot = self.slots[index]
+        if not slot.learns:
+            return "none"
+        return "trial" if self.env.num_outer_steps == 1 else slot.clock
+
+    def seat(self, player: int) -> int:
+        """The index of the slot that seats a player."""
+        return next(i for i, s in enumerate(self.slots) if player in s.players)
+
+    def observed(self, player: int, obs: Any, params: Any) -> Any:
+        """Returns what a player's slot sees of observations `[games, ...]`."""
+        observe = self.slots[self.seat(player)].observe
+        if observe is None:
+            return obs
+        games = jax.numpy.arange(self.num_games)
+        return jax.vmap(observe, in_axes=(0, None, 0, None))(obs, params, games, player)

@@ -1,0 +1,186 @@
+"""The trial engine: the only code that scans agents over a game.
+
+Axes, outermost first: inner episodes, steps, games. Callers add opponents and
+populations outside by `vmap`.
+"""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from paxenv import keys
+from paxenv_agents.experience import Experience, Steps, gather, record, whole_trial
+from paxenv_agents.lineup import Lineup
+from paxenv_agents.table import (
+    States,
+    Table,
+    act,
+    as_tuple,
+    cross_boundary,
+    joint,
+    open_table,
+    where_games,
+)
+from paxenv_agents.types import Stats
+
+
+class Trial(NamedTuple):
+    """One trial of `num_games` games against one set of co-players.
+
+    Attributes:
+        states: Training states after the updates of inner-clock slots.
+        experiences: For each slot on the trial clock its `Experience`, else None.
+        returns: Returns of the inner episodes, float `[K, players, games]`.
+        lengths: Their lengths in steps, int32 `[K, games]`.
+        totals: The games' statistics, summed over games.
+        stats: For each inner-clock slot what its updates reported, each `[K]`.
+    """
+
+    states: States
+    experiences: tuple[Experience | None, ...]
+    returns: jax.Array
+    lengths: jax.Array
+    totals: Any
+    stats: tuple[Stats, ...]
+
+
+def play_trial(
+    lineup: Lineup, params: Any, states: States, lane_keys: jax.Array, e: jax.Array
+) -> Trial:
+    """Plays trial number `e` of every lane, with inner-clock updates in between.
+
+    At the end of an inner episode: values of cut episodes, then the updates of all
+    inner-clock slots from the states before the boundary, then memories cross it.
+
+    Args:
+        lineup: The game and who plays it.
+        params: The game's numbers, shared by all games.
+        states: Training states in the order of the slots.
+        lane_keys: Typed keys `[games]`; only folded.
+        e: int32 scalar.
+    """
+    env = lineup.env
+    episode_keys = jax.vmap(keys.episode, (0, None))(lane_keys, e)
+    table = open_table(lineup, params, states, episode_keys)
+    numbers = jnp.arange(env.num_outer_steps)
+
+    def inner_episode(carry: tuple[States, Table], k: jax.Array) -> Any:
+        states, table = carry
+        acting = _scheduled(lineup, states, k)
+        table, steps = play_episode(lineup, params, acting, table, episode_keys)
+        is_last = k == env.num_outer_steps - 1
+        experiences = [
+            gather(lineup, i, params, acting[i], table, steps, is_last)
+            for i in range(len(lineup.slots))
+        ]
+        states, table, stats = _inner_updates(
+            lineup, states, acting, table, experiences
+        )
+        out = (
+            tuple(
+                x if lineup.clock(i) == "trial" else None
+                for i, x in enumerate(experiences)
+            ),
+            jnp.stack(table.returns),
+            steps.valid.sum(0, dtype=jnp.int32),
+            stats,
+        )
+        table = cross_boundary(lineup, params, states, table, episode_keys)
+        return (states, table), out
+
+    (states, table), (stacked, returns, lengths, stats) = jax.lax.scan(
+        inner_episode, (states, table), numbers
+    )
+    totals = jax.tree.map(lambda x: x.sum(0), table.metrics.totals)
+    experiences = tuple(whole_trial(x) for x in stacked)
+    return Trial(states, experiences, returns, lengths, totals, stats)
+
+
+def play_episode(
+    lineup: Lineup,
+    params: Any,
+    states: States,
+    table: Table,
+    episode_keys: jax.Array,
+) -> tuple[Table, Steps]:
+    """Plays the rest of an inner episode in all games; learns nothing.
+
+    After a game's inner episode has ended, its observations and memories stay as they
+    were after the last valid step.
+
+    Args:
+        lineup: The game and who plays it.
+        params: The game's numbers.
+        states: Training states in the order of the slots.
+        table: The games, freshly opened.
+        episode_keys: Keys of the trial, `[games]`.
+    """
+    env = lineup.env
+    step_env = jax.vmap(env.step_inner, in_axes=(0, 0, 0, None))
+
+    def step(table: Table, _: None) -> tuple[Table, Steps]:
+        step_keys = jax.vmap(keys.step)(episode_keys, table.env_state.t)
+        seen = tuple(lineup.observed(p, obs, params) for p, obs in enumerate(table.obs))
+        acted = [
+            act(lineup, states, p, seen[p], table.memories[p], step_keys)
+            for p in range(lineup.num_players)
+        ]
+        actions = tuple(action for action, _ in acted)
+        obs, env_state, rewards, _, info = step_env(
+            step_keys, table.env_state, joint(actions), params
+        )
+        obs, rewards = as_tuple(lineup, obs), as_tuple(lineup, rewards)
+        valid = info["valid"]
+        after = Table(
+            env_state=env_state,
+            obs=where_games(valid, obs, table.obs),
+            memories=where_games(valid, tuple(m for _, m in acted), table.memories),
+            metrics=jax.vmap(env.metrics_update)(
+                table.metrics, joint(table.obs), joint(actions), info
+            ),
+            returns=tuple(
+                r + new for r, new in zip(table.returns, rewards, strict=True)
+            ),
+        )
+        records = tuple(
+            record(lineup, p, seen[p], acted[p], rewards[p], table.memories[p], obs)
+            for p in range(lineup.num_players)
+        )
+        return after, Steps(records, info["terminated"], info["truncated"], valid)
+
+    return jax.lax.scan(step, table, None, env.num_inner_steps)
+
+
+def _inner_updates(
+    lineup: Lineup,
+    states: States,
+    acting: States,
+    table: Table,
+    experiences: list[Experience | None],
+) -> tuple[States, Table, tuple[Stats, ...]]:
+    """Updates every inner-clock slot from the states before the boundary."""
+    after, memories, stats = list(states), list(table.memories), []
+    for i, slot in enumerate(lineup.slots):
+        experience = experiences[i]
+        if lineup.clock(i) != "inner" or experience is None:
+            stats.append({})
+            continue
+        sample, last_obs, memory = experience
+        state, memory, report = slot.agent.update(sample, last_obs, acting[i], memory)
+        after[i] = state.replace(hyper=states[i].hyper)
+        for seat, p in enumerate(slot.players):
+            games = slice(seat * lineup.num_games, (seat + 1) * lineup.num_games)
+            memories[p] = jax.tree.map(lambda x, games=games: x[games], memory)
+        stats.append(report)
+    return tuple(after), table.replace(memories=tuple(memories)), tuple(stats)
+
+
+def _scheduled(lineup: Lineup, states: States, k: jax.Array) -> States:
+    """Returns the states with each slot's hyperparameters of inner episode `k`."""
+    return tuple(
+        state
+        if slot.schedule is None
+        else state.replace(hyper=slot.schedule(state.hyper, k))
+        for slot, state in zip(lineup.slots, states, strict=True)
+    )

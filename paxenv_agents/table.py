@@ -1,0 +1,145 @@
+"""Games in play: how a table of games opens, acts and crosses a boundary."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from flax import struct
+
+from paxenv import keys
+from paxenv.metrics import Accumulator
+from paxenv_agents.agent import Agent
+from paxenv_agents.lineup import Lineup
+from paxenv_agents.types import MemoryState, TrainingState
+
+States = tuple[TrainingState, ...]
+
+
+class Table(struct.PyTreeNode):
+    """Games in play: every leaf has a leading axis `[games]`.
+
+    Attributes:
+        env_state: The games' states.
+        obs: Observations, a tuple in player order.
+        memories: Memories, a tuple in player order.
+        metrics: The games' statistics of the trial so far.
+        returns: Reward sums of the inner episode, a tuple in player order.
+    """
+
+    env_state: Any
+    obs: tuple[Any, ...]
+    memories: tuple[MemoryState, ...]
+    metrics: Accumulator
+    returns: tuple[jax.Array, ...]
+
+
+def open_table(
+    lineup: Lineup, params: Any, states: States, episode_keys: jax.Array
+) -> Table:
+    """Opens a trial in every game, with fresh memories."""
+    env = lineup.env
+    reset_keys = jax.vmap(keys.reset)(episode_keys)
+    obs, env_state = jax.vmap(env.reset, (0, None))(reset_keys, params)
+    memories = []
+    for p in range(lineup.num_players):
+        agent = lineup.slots[lineup.seat(p)].agent
+        hidden = agent.init_hidden(lineup.num_games)
+        player_keys = jax.vmap(keys.player, (0, None))(reset_keys, p)
+        memory = agent.batch_reset(jax.vmap(agent.init_memory)(player_keys, hidden))
+        memories.append(_with_extras(agent, lineup, states, p, obs, memory))
+    return Table(
+        env_state=env_state,
+        obs=as_tuple(lineup, obs),
+        memories=tuple(memories),
+        metrics=_batched(env.metrics_init(), lineup.num_games),
+        returns=_no_returns(lineup),
+    )
+
+
+def cross_boundary(
+    lineup: Lineup,
+    params: Any,
+    states: States,
+    table: Table,
+    episode_keys: jax.Array,
+) -> Table:
+    """Opens the next inner episode; what comes after the last one is not used."""
+    env = lineup.env
+    if env.num_outer_steps == 1:
+        return table
+    begin_keys = jax.vmap(keys.begin)(episode_keys, table.env_state.t)
+    obs, env_state = jax.vmap(env.begin_episode, (0, 0, None))(
+        begin_keys, table.env_state, params
+    )
+    memories = []
+    for p, memory in enumerate(table.memories):
+        index = lineup.seat(p)
+        agent = lineup.slots[index].agent
+        memories.append(agent.batch_end_inner(states[index], memory))
+    return table.replace(
+        env_state=env_state,
+        obs=as_tuple(lineup, obs),
+        memories=tuple(memories),
+        returns=_no_returns(lineup),
+    )
+
+
+def act(
+    lineup: Lineup,
+    states: States,
+    player: int,
+    obs: Any,
+    memory: MemoryState,
+    step_keys: jax.Array,
+) -> tuple[jax.Array, MemoryState]:
+    """Acts with the scheduled key in memory, and puts the old key back."""
+    index = lineup.seat(player)
+    scheduled = memory.replace(key=jax.vmap(keys.player, (0, None))(step_keys, player))
+    action, _, after = lineup.slots[index].agent.batch_policy(
+        states[index], obs, scheduled
+    )
+    return action, after.replace(key=memory.key)
+
+
+def _with_extras(
+    agent: Agent,
+    lineup: Lineup,
+    states: States,
+    player: int,
+    obs: Any,
+    memory: MemoryState,
+) -> MemoryState:
+    """Gives a memory the structure that `policy` returns, so that a scan carries it."""
+    state = states[lineup.seat(player)]
+    seen = as_tuple(lineup, obs)[player]
+    after = jax.eval_shape(agent.batch_policy, state, seen, memory)[2]
+    extras = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), after.extras)
+    return memory.replace(extras=extras)
+
+
+def as_tuple(lineup: Lineup, values: Any) -> tuple[Any, ...]:
+    """Returns per-player values as a tuple; a one-player game has bare ones."""
+    return (values,) if lineup.num_players == 1 else values
+
+
+def joint(values: tuple[Any, ...]) -> Any:
+    """Returns per-player values as the game takes them: bare for one player."""
+    return values[0] if len(values) == 1 else values
+
+
+def where_games(valid: jax.Array, new: Any, old: Any) -> Any:
+    """Selects by game: `valid` is [games], leaves are [games, ...]."""
+
+    def select(a: jax.Array, b: jax.Array) -> jax.Array:
+        return jnp.where(valid.reshape(-1, *(1,) * (a.ndim - 1)), a, b)
+
+    return jax.tree.map(select, new, old)
+
+
+def _batched(tree: Any, n: int) -> Any:
+    return jax.tree.map(lambda x: jnp.broadcast_to(x, (n, *jnp.shape(x))), tree)
+
+
+def _no_returns(lineup: Lineup) -> tuple[jax.Array, ...]:
+    zeros = jnp.zeros(lineup.num_games, jnp.result_type(float))
+    return (zeros,) * lineup.num_players

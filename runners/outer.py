@@ -1,0 +1,120 @@
+"""Outer optimisers: what changes from trial to trial, behind `ask` and `tell`."""
+
+import dataclasses
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from flax import struct
+
+from paxenv_agents.lineup import Lineup
+from paxenv_agents.play import Experience, Trial
+from paxenv_agents.types import Stats, TrainingState
+
+
+class OuterState(struct.PyTreeNode):
+    """What an outer optimiser carries from trial to trial.
+
+    Attributes:
+        agents: One training state for each slot. Slots with `per_opponent` have a
+            leading axis `[opponents]`.
+    """
+
+    agents: tuple[TrainingState, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Frozen:
+    """Changes nothing between trials: evaluation.
+
+    Inner-clock slots still learn within each trial, and start the next one from where
+    they were.
+    """
+
+    learns = False
+
+    def ask(
+        self, key: jax.Array, outer: OuterState
+    ) -> tuple[tuple[TrainingState, ...], OuterState]:
+        """Returns the training states that play the next trial."""
+        del key
+        return outer.agents, outer
+
+    def tell(
+        self, key: jax.Array, outer: OuterState, lineup: Lineup, trial: Trial
+    ) -> tuple[OuterState, tuple[Stats, ...]]:
+        """Returns `outer` unchanged, and nothing to report."""
+        del key, trial
+        return outer, ({},) * len(lineup.slots)
+
+
+@dataclasses.dataclass(frozen=True)
+class Gradient:
+    """Updates every learner on the trial clock by its own rule: `rl`.
+
+    All slots update from the same snapshot, so their order never matters.
+    """
+
+    learns = True
+
+    def ask(
+        self, key: jax.Array, outer: OuterState
+    ) -> tuple[tuple[TrainingState, ...], OuterState]:
+        """Returns the training states that play the next trial."""
+        del key
+        return outer.agents, outer
+
+    def tell(
+        self, key: jax.Array, outer: OuterState, lineup: Lineup, trial: Trial
+    ) -> tuple[OuterState, tuple[Stats, ...]]:
+        """Returns the outer state after the updates, and each slot's statistics.
+
+        Args:
+            key: Not used: learners draw from the keys in their own states.
+            outer: The state before the trial.
+            lineup: Who played.
+            trial: What was played, with a leading axis `[opponents]`, apart from the
+                states of slots that share one.
+        """
+        del key
+        agents, stats = [], []
+        for slot, state, experience in zip(
+            lineup.slots, trial.states, trial.experiences, strict=True
+        ):
+            report: Stats = {}
+            if experience is not None and slot.per_opponent:
+                state, report = jax.vmap(_update, in_axes=(None, 0, 0))(
+                    slot.agent, state, experience
+                )
+                report = jax.tree.map(jnp.mean, report)
+            elif experience is not None:
+                state, report = _update(slot.agent, state, _pooled(experience))
+            agents.append(state)
+            stats.append(report)
+        return outer.replace(agents=tuple(agents)), tuple(stats)
+
+
+def _update(
+    agent: Any, state: TrainingState, experience: Experience
+) -> tuple[TrainingState, Stats]:
+    state, _, report = agent.update(
+        experience.sample, experience.last_obs, state, experience.memory
+    )
+    return state, report
+
+
+def _pooled(experience: Experience) -> Experience:
+    """Joins the opponents: [O, T, E, ...] -> [T, O * E, ...]."""
+
+    def time_major(x: jax.Array) -> jax.Array:
+        x = jnp.moveaxis(x, 0, 1)
+        return x.reshape(x.shape[0], x.shape[1] * x.shape[2], *x.shape[3:])
+
+    def flat(x: jax.Array) -> jax.Array:
+        return x.reshape(x.shape[0] * x.shape[1], *x.shape[2:])
+
+    return Experience(
+        sample=jax.tree.map(time_major, experience.sample),
+        last_obs=jax.tree.map(flat, experience.last_obs),
+        memory=jax.tree.map(flat, experience.memory),
+    )
