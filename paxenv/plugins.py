@@ -6,7 +6,7 @@ A distribution offers them in its `pyproject.toml`:
     "theirs/Game-v0" = "theirs.game:make"      # make(**kwargs) -> (env, params)
 
     [project.entry-points."paxenv_agents.agents"]
-    TheirBot = "theirs.agent:TheirBot"         # TheirBot.from_env(env, player, **config)
+    TheirBot = "theirs.agent:TheirBot"         # has from_env(env, player, **config)
 """
 
 import dataclasses
@@ -112,20 +112,33 @@ def _check_entry_point(entry_point: str) -> None:
 
 
 def _offers(kind: str) -> list[Plugin]:
-    """Returns the entry points of one kind, by distribution; the first on the path wins."""
+    """Returns what each distribution offers of one kind, in alphabetical order."""
     offers: dict[str, list[Plugin]] = {}
     for distribution in metadata.distributions():
-        try:
-            entry_points = distribution.entry_points.select(group=GROUPS[kind])
-            if not entry_points:
-                continue
-            name, version = distribution.metadata["Name"], distribution.version
-        except Exception:  # noqa: BLE001
-            # Metadata of other people's packages can be broken in any way at all.
-            continue
-        plugins = [
-            Plugin(point.name, kind, str(name), str(version), point.value)
-            for point in entry_points
-        ]
-        offers.setdefault(str(name), plugins)
+        if f"[{GROUPS[kind]}]" in _entry_points_text(distribution):
+            plugins = _offers_of(distribution, kind)
+            # Of two installed copies of a distribution the first on the path counts.
+            offers.setdefault(plugins[0].distribution, plugins)
     return [plugin for name in sorted(offers) for plugin in offers[name]]
+
+
+def _offers_of(distribution: metadata.Distribution, kind: str) -> list[Plugin]:
+    name, version = "unknown", "unknown"
+    # The metadata of other people's packages can be broken in any way at all.
+    try:
+        name, version = str(distribution.metadata["Name"]), str(distribution.version)
+        points = list(distribution.entry_points.select(group=GROUPS[kind]))
+    except Exception as error:
+        reason = f"its metadata cannot be read: {type(error).__name__}: {error}"
+        return [Plugin("", kind, name, version, "", refused=reason)]
+    if not points:
+        reason = f"its section [{GROUPS[kind]}] is empty"
+        return [Plugin("", kind, name, version, "", refused=reason)]
+    return [Plugin(point.name, kind, name, version, point.value) for point in points]
+
+
+def _entry_points_text(distribution: metadata.Distribution) -> str:
+    try:
+        return distribution.read_text("entry_points.txt") or ""
+    except Exception:
+        return ""
