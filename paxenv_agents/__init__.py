@@ -1,0 +1,75 @@
+"""Agents for the games of `paxenv`: learners and fixed strategies, one protocol.
+
+    import paxenv_agents
+
+    agent = paxenv_agents.make_agent("TitForTat", env, player=1)
+    state, memory = agent.make_initial_state(key, agent.init_hidden(1)[0])
+    action, state, memory = agent.policy(state, obs, memory)
+
+Every registered agent is also an attribute: `paxenv_agents.TitForTat(env, player=1)`
+is the line above. Classes that one subclasses or configures (`Agent`, `MemoryOne`,
+`PPO`, ...) are attributes too, and make an agent by `PPO.from_env(env, player)`.
+
+Importing this package starts no JAX: agents are names until one is made.
+"""
+
+import functools
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from paxenv.plugins import check_agent_name, discover
+from paxenv_agents import catalogue, registry
+from paxenv_agents.registry import AgentSpec, PairingError, agents, make_agent
+
+if TYPE_CHECKING:
+    from paxenv_agents.agent import Agent
+    from paxenv_agents.strategies.memory_one import MemoryOne
+    from paxenv_agents.testing import AgentCheckError, check_agent
+    from paxenv_agents.types import MemoryState, Sample, TrainingState
+
+__all__ = [
+    "Agent",
+    "AgentCheckError",
+    "AgentSpec",
+    "MemoryOne",
+    "MemoryState",
+    "PairingError",
+    "Sample",
+    "TrainingState",
+    "agents",
+    "check_agent",
+    "make_agent",
+]
+
+#: Names that need JAX, and the modules they live in.
+_LAZY = {
+    "Agent": "paxenv_agents.agent",
+    "AgentCheckError": "paxenv_agents.testing",
+    "MemoryOne": "paxenv_agents.strategies.memory_one",
+    "MemoryState": "paxenv_agents.types",
+    "Sample": "paxenv_agents.types",
+    "TrainingState": "paxenv_agents.types",
+    "check_agent": "paxenv_agents.testing",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LAZY:
+        return getattr(importlib.import_module(_LAZY[name]), name)
+    if name in agents():
+        return functools.partial(make_agent, name)
+    raise AttributeError(f"module 'paxenv_agents' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, *agents()})
+
+
+def _add_plugin(name: str, entry_point: str) -> None:
+    check_agent_name(name, entry_point, taken=agents().__contains__)
+    registry.register(AgentSpec(name, entry_point))
+
+
+for _spec in catalogue.AGENTS:
+    registry.register(_spec)
+discover("agent", _add_plugin)

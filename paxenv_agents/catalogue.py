@@ -1,5 +1,158 @@
-"""The agents that ship with the package, by name."""
+"""The agents that ship with the package, by name: strings, so that nothing is imported.
+
+What `classifier` says of a strategy: `plays` (the kind of game), `memory_depth` (how
+many past joint actions it looks at), `stochastic` (whether it draws).
+"""
+
+from typing import Any
 
 from paxenv_agents.registry import AgentSpec
 
-AGENTS: tuple[AgentSpec, ...] = ()
+AXELROD = "Axelrod, The Evolution of Cooperation (1984)"
+PAX = "Willi et al., Pax: Scalable Opponent Shaping in JAX (2023)"
+NOWAK_SIGMUND_1992 = "Nowak & Sigmund, Tit for tat in heterogeneous populations (1992)"
+PAVLOV = (
+    "Nowak & Sigmund, A strategy of win-stay, lose-shift that outperforms tit-for-tat "
+    "in the Prisoner's Dilemma game (1993)"
+)
+ZERO_DETERMINANT = (
+    "Press & Dyson, Iterated Prisoner's Dilemma contains strategies that dominate any "
+    "evolutionary opponent (2012)"
+)
+
+_STRATEGIES = "paxenv_agents.strategies"
+
+
+def _plays(plays: str, memory_depth: int, stochastic: bool = False) -> dict[str, Any]:
+    return {"plays": plays, "memory_depth": memory_depth, "stochastic": stochastic}
+
+
+def _vector(
+    name: str, p: tuple[float, ...], p0: float, summary: str, source: str = AXELROD
+) -> AgentSpec:
+    """A deterministic memory-one strategy: P(cooperate) after CC, CD, DC, DD, START."""
+    return AgentSpec(
+        name,
+        f"{_STRATEGIES}.memory_one:MemoryOne",
+        {"p": p, "p0": p0},
+        summary,
+        source,
+        _plays("matrix", memory_depth=1),
+    )
+
+
+def _constant(name: str, action: int, summary: str) -> AgentSpec:
+    return AgentSpec(
+        name,
+        f"{_STRATEGIES}.constant:Constant",
+        {"action": action},
+        summary,
+        AXELROD,
+        _plays("matrix", memory_depth=0),
+    )
+
+
+def _logits(name: str, logits: tuple[float, ...], summary: str) -> AgentSpec:
+    return AgentSpec(
+        name,
+        f"{_STRATEGIES}.constant:ConstantLogits",
+        {"logits": logits},
+        summary,
+        PAX,
+        _plays("infinite", memory_depth=0),
+    )
+
+
+def _coin(
+    name: str, entry: str, summary: str, source: str = PAX, *, stochastic: bool = False
+) -> AgentSpec:
+    return AgentSpec(
+        name,
+        f"{_STRATEGIES}.{entry}",
+        {},
+        summary,
+        source,
+        _plays("coin", memory_depth=0, stochastic=stochastic),
+    )
+
+
+AGENTS: tuple[AgentSpec, ...] = (
+    # Any game.
+    AgentSpec(
+        "Random",
+        f"{_STRATEGIES}.constant:Random",
+        {},
+        "Draws every action uniformly.",
+        AXELROD,
+        _plays("any", memory_depth=0, stochastic=True),
+    ),
+    # Matrix and tensor games of two actions.
+    _constant("Altruistic", 0, "Always cooperates."),
+    _constant("AllC", 0, "Always cooperates (Altruistic by its other name)."),
+    _constant("Defect", 1, "Always defects."),
+    _constant("AllD", 1, "Always defects (Defect by its other name)."),
+    # Two-player matrix games of two actions.
+    AgentSpec(
+        "MemoryOne",
+        f"{_STRATEGIES}.memory_one:MemoryOne",
+        {},
+        "Cooperates with the given probabilities p after CC, CD, DC, DD; p0 at first.",
+        "Nowak & Sigmund, The evolution of stochastic strategies in the Prisoner's "
+        "Dilemma (1990)",
+        _plays("matrix", memory_depth=1, stochastic=True),
+    ),
+    _vector(
+        "TitForTat",
+        (1, 0, 1, 0),
+        1,
+        "Cooperates at first, then repeats the other's last action.",
+    ),
+    _vector(
+        "SuspiciousTitForTat",
+        (1, 0, 1, 0),
+        0,
+        "Defects at first, then repeats the other's last action.",
+    ),
+    _vector(
+        "Grim",
+        (1, 0, 0, 0),
+        1,
+        "Cooperates until the other defects, then defects to the end of the episode.",
+        "Friedman, A non-cooperative equilibrium for supergames (1971)",
+    ),
+    _vector(
+        "WinStayLoseShift",
+        (1, 0, 0, 1),
+        1,
+        "Repeats its action after the other cooperated, else changes it.",
+        PAVLOV,
+    ),
+    _vector(
+        "Alternator",
+        (0, 0, 1, 1),
+        1,
+        "Cooperates at first, then does the opposite of what it did last.",
+        "Mittal & Deb, Optimal strategies of the iterated prisoner's dilemma problem "
+        "for multiple conflicting objectives (2009)",
+    ),
+    AgentSpec(
+        "GenerousTitForTat",
+        f"{_STRATEGIES}.memory_one:GenerousTitForTat",
+        {},
+        "TitForTat that forgives a defection with probability `generosity`.",
+        NOWAK_SIGMUND_1992,
+        _plays("matrix", memory_depth=1, stochastic=True),
+    ),
+    AgentSpec(
+        "ZeroDeterminant",
+        f"{_STRATEGIES}.zero_determinant:ZeroDeterminant",
+        {},
+        "Enforces a linear relation of slope `chi` between both players' payoffs.",
+        ZERO_DETERMINANT,
+        _plays("matrix", memory_depth=1, stochastic=True),
+    ),
+    # The infinite matrix game.
+    _logits("HyperAltruistic", (20, 20, 20, 20, 20), "Plays the policy of AllC."),
+    _logits("HyperDefect", (-20, -20, -20, -20, -20), "Plays the policy of AllD."),
+    _logits("HyperTFT", (20, -20, 20, -20, 20), "Plays the policy of TitForTat."),
+)

@@ -39,6 +39,10 @@ class UnknownAgentError(ValueError):
     """A name that is no agent; the message lists the closest ones."""
 
 
+class PairingError(ValueError):
+    """An agent cannot play this seat; agents raise it with what they need."""
+
+
 _AGENTS: dict[str, AgentSpec] = {}
 
 
@@ -78,7 +82,28 @@ def make_agent(name: str, env: Any, player: int = 0, **config: Any) -> Any:
 
     Raises:
         UnknownAgentError: If no agent has this name.
-        ValueError: If the agent cannot play this seat, or an option is refused.
+        PairingError: If the agent cannot play this seat; names those that can.
+        ValueError: If an option is refused.
     """
     spec = find(name)
-    return spec.load().from_env(env, player=player, **{**spec.kwargs, **config})
+    try:
+        return spec.load().from_env(env, player=player, **{**spec.kwargs, **config})
+    except PairingError as error:
+        able = ", ".join(playable(env, player))
+        raise PairingError(
+            f"{name} cannot play as player {player + 1} of {env.name}: {error}. "
+            f"Agents that can: {able}"
+        ) from error
+
+
+def playable(env: Any, player: int = 0) -> list[str]:
+    """Returns the names of the agents that can play a seat with default options."""
+    return [name for name, spec in agents().items() if _fits(spec, env, player)]
+
+
+def _fits(spec: AgentSpec, env: Any, player: int) -> bool:
+    try:
+        spec.load().from_env(env, player=player, **spec.kwargs)
+    except (ValueError, TypeError, ImportError):
+        return False
+    return True

@@ -1,0 +1,1 @@
+"""Fixed strategies: agents with an empty training state, one idea a module."""
