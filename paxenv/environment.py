@@ -17,7 +17,6 @@ from flax import struct
 
 from paxenv import keys
 from paxenv.metrics import Accumulator
-from paxenv.params import GameParams
 
 HORIZONS = ("truncate", "terminate")
 
@@ -33,7 +32,7 @@ class Frame(NamedTuple):
         params: The game's numbers.
     """
 
-    state: "EnvState"
+    state: Any
     obs: Any
     actions: Any
     rewards: Any
@@ -300,7 +299,9 @@ class Environment(abc.ABC):
         rewards = jax.tree.map(
             lambda r: jnp.where(valid, _default_float(r, whole), 0.0), rewards
         )
-        metrics = jax.tree.map(lambda m: jnp.where(valid, m, jnp.zeros_like(m)), metrics)
+        metrics = jax.tree.map(
+            lambda m: jnp.where(valid, m, jnp.zeros_like(m)), metrics
+        )
         info = {
             "terminated": terminated,
             "truncated": truncated,

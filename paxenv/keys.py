@@ -40,7 +40,9 @@ def typed(key: jax.Array) -> jax.Array:
         TypeError: If `key` is not a random key at all, for instance a seed.
     """
     if isinstance(key, int):
-        raise TypeError(f"expected a random key, got the integer {key}: use jax.random.key({key})")
+        raise TypeError(
+            f"expected a random key, got the integer {key}: use jax.random.key({key})"
+        )
     if jnp.issubdtype(key.dtype, jax.dtypes.prng_key):
         return key
     if key.dtype == jnp.uint32 and key.shape[-1:] == (2,):

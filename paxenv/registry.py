@@ -111,23 +111,21 @@ def _check_options(id: str, function: Any, options: dict[str, Any]) -> None:
     unknown = [name for name in options if name not in known]
     if unknown:
         near = closest(unknown[0], known)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
+        hint = f", did you mean {near[0]!r}?" if near else "."
         raise ValueError(
             f"{id} has no option {unknown[0]!r}{hint} Its options: {', '.join(known)}"
         )
 
 
 def _hint(full: str) -> str:
-    words = {_without_version(k).partition("/")[2]: k for k in _GAMES}
-    wanted = _without_version(full).partition("/")[2]
-    near = closest(wanted, list(words)) + [
-        word for word, id in words.items() if _initials(wanted) == word.upper() and id
-    ]
-    near += closest(wanted.replace("_", "").replace("-", ""), list(words))
+    shown = [_without_version(id).removeprefix(f"{NAMESPACE}/") for id in _GAMES]
+    wanted = _without_version(full).removeprefix(f"{NAMESPACE}/")
+    near = [name for name in shown if name.upper() == _initials(wanted)]
+    near += closest(wanted, shown)
+    near += closest(re.sub("[_-]", "", wanted), shown)
     unique = list(dict.fromkeys(near))[:MAX_SUGGESTIONS]
-    if not unique:
-        return "; `paxrun list envs` shows all games"
-    return f"; did you mean {' or '.join(unique)}? `paxrun list envs` shows all games"
+    hint = f"; did you mean {' or '.join(unique)}?" if unique else ";"
+    return f"{hint} `paxrun list envs` shows all games"
 
 
 def _initials(name: str) -> str:
