@@ -99,6 +99,12 @@ class SinglePlayer:
                 f"{self.env.name or self.env} has {num_players} players and needs "
                 f"{num_players - 1} co_players, got {len(self.co_players)}"
             )
+        for seat, agent in zip(self.seats, self.co_players, strict=True):
+            if agent.action_space != self.env.action_space(seat):
+                raise ValueError(
+                    f"the co-player at seat {seat} acts in {agent.action_space}, "
+                    f"its seat in {self.env.action_space(seat)}"
+                )
 
     @property
     def name(self) -> str:

@@ -1,0 +1,53 @@
+"""Settings that JAX reads when it starts, and what all tests share."""
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+# The caller's own settings win, so that the same tests run on an accelerator.
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
+# On a machine of few cores XLA's thread pool would be too small for virtual devices.
+os.environ.setdefault("NPROC", "16")
+os.environ.setdefault(
+    "JAX_COMPILATION_CACHE_DIR", str(Path(tempfile.gettempdir()) / "paxenv_jax_cache")
+)
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture(scope="session")
+def root():
+    """The repository."""
+    return ROOT
+
+
+@pytest.fixture(scope="session")
+def run_python():
+    """Runs code in a fresh interpreter and returns what it printed.
+
+    `path` is prepended to the import path; warnings go to stderr, which is shown when
+    the code fails.
+    """
+
+    def run(code, path=()):
+        python_path = [*map(str, path), os.environ.get("PYTHONPATH", "")]
+        done = subprocess.run(
+            [sys.executable, "-c", code],
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+            env={
+                **os.environ,
+                "PYTHONPATH": os.pathsep.join(filter(None, python_path)),
+            },
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
+    return run

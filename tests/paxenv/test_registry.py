@@ -1,0 +1,71 @@
+"""Names of games."""
+
+import gymnasium
+import pytest
+
+import paxenv
+from paxenv import registry
+
+
+def test_the_three_spellings_of_an_id_mean_the_same():
+    assert registry.find("IPD") is registry.find("IPD-v0")
+    assert registry.find("IPD-v0") is registry.find("pax/IPD-v0")
+    assert registry.find("pax/IPD") is registry.find("pax/IPD-v0")
+
+
+def test_newest_version_is_meant_where_none_is_named(monkeypatch):
+    monkeypatch.setattr(registry, "_GAMES", {})
+    for version in (0, 9, 10):
+        registry.register(registry.GameSpec(f"theirs/G-v{version}", "m:f"))
+    assert registry.find("theirs/G").id == "theirs/G-v10"
+    assert registry.find("theirs/G-v9").id == "theirs/G-v9"
+
+
+@pytest.mark.parametrize(
+    "name", ["iterated_prisoners_dilemma", "ipd-v0", "pax/ipd-v0", "IDP", "IPD-v77"]
+)
+def test_unknown_game_names_the_closest_ones(name):
+    """A20: an unknown id lists at most the closest ids, IPD among them."""
+    with pytest.raises(registry.UnknownGameError) as caught:
+        paxenv.make(name)
+    message = str(caught.value)
+    suggestions = message.split("did you mean ")[1].split("?")[0].split(" or ")
+    assert "IPD" in suggestions
+    assert len(suggestions) <= 3
+    assert repr(name) in message
+
+
+def test_gymnasium_names_the_closest_game_for_a_misspelt_id():
+    """A20: Gymnasium's own error for a misspelt id of ours names the right one."""
+    with pytest.raises(gymnasium.error.Error, match="IPD"):
+        gymnasium.make("pax/ipd-v0")
+
+
+def test_name_like_nothing_points_to_the_list():
+    with pytest.raises(registry.UnknownGameError, match="paxrun list envs"):
+        paxenv.make("zzzzqqqq")
+
+
+def test_suggested_plugin_keeps_its_namespace(monkeypatch):
+    monkeypatch.setattr(registry, "_GAMES", {})
+    registry.register(registry.GameSpec("theirs/Game-v0", "m:f"))
+    with pytest.raises(registry.UnknownGameError, match=r"did you mean theirs/Game\?"):
+        registry.find("theirs/Gmae-v0")
+
+
+def test_unknown_option_names_the_nearest_one():
+    with pytest.raises(
+        ValueError, match=r"num_iner_steps.*did you mean 'num_inner_ste"
+    ):
+        paxenv.make("IPD", num_iner_steps=3)
+
+
+def test_options_reach_the_game():
+    env, _ = paxenv.make("IPD", num_inner_steps=7, num_outer_steps=3)
+    assert (env.num_inner_steps, env.num_outer_steps) == (7, 3)
+
+
+def test_games_are_listed_in_alphabetical_order():
+    ids = list(paxenv.games())
+    assert ids == sorted(ids)
+    assert "pax/IPD-v0" in ids
