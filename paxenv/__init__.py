@@ -10,12 +10,11 @@ Importing this package starts no JAX: games are strings until one is made.
 """
 
 import importlib
-import importlib.util
 from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
-from paxenv import catalogue, registry
-from paxenv.plugins import add_game, discover, plugins
+from paxenv import catalogue, registration, registry
+from paxenv.entry_points import add_game, discover, plugins
 from paxenv.registry import games, make
 
 if TYPE_CHECKING:
@@ -86,8 +85,7 @@ def _register() -> None:
     for spec in catalogue.GAMES:
         registry.register(spec)
     discover("game", add_game)
-    if importlib.util.find_spec("paxenv.registration"):
-        importlib.import_module("paxenv.registration").register()
+    registration.register()
 
 
 _register()

@@ -17,7 +17,7 @@ import functools
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from paxenv.plugins import check_agent_name, discover
+from paxenv.entry_points import check_agent_name, discover
 from paxenv_agents import catalogue, registry
 from paxenv_agents.registry import AgentSpec, PairingError, agents, make_agent
 

@@ -53,7 +53,7 @@ class Counting(Environment):
 
 @dataclasses.dataclass(frozen=True)
 class Dice(Environment):
-    """One player; every step and every opening throws a die; action 1 doubles the pay."""
+    """Every step and opening throws a die; a step pays the last roll, action 1 twice."""
 
     name = "Dice"
 

@@ -126,7 +126,7 @@ def test_final_obs_is_what_the_transition_led_to():
 
 
 def test_info_has_one_structure_at_every_step():
-    """A25: structure and avals of info are equal in the middle, at and after the end."""
+    """A25: info has equal structure and avals before, at and after the end."""
     env = Counting(2, 2)
     params = env.default_params
     _, state = env.reset(keys.lane(0), params)
@@ -149,7 +149,7 @@ def test_last_reward_of_an_episode_is_kept():
 
 @pytest.mark.parametrize("env", [IteratedMatrixGame(2, 2), Counting(2, 2), Dice(3)])
 def test_carry_has_identical_avals_including_weak_type(env):
-    """A41: reset, step, step_inner and begin_episode agree, so any scan accepts them."""
+    """A41: reset, step, step_inner and begin_episode agree, so a scan accepts them."""
     params, key = env.default_params, keys.lane(0)
     obs, state = env.reset(key, params)
     avals = jax.tree.map(jax.typeof, (obs, state))
@@ -387,7 +387,7 @@ def test_equal_games_share_one_compile():
 def test_params_axes_name_what_is_batched():
     axes = IteratedMatrixGame(3).params_axes(payoff_matrix=0)
     assert (axes.payoff_matrix, axes.continuation_prob) == (0, None)
-    with pytest.raises(ValueError, match="unknown params.*payof"):
+    with pytest.raises(ValueError, match=r"unknown params.*payof"):
         IteratedMatrixGame(3).params_axes(payof=0)
 
 

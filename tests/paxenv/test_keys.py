@@ -95,8 +95,10 @@ def test_below_refuses_a_range_that_16_bits_cannot_hold(n):
 class Spy:
     """Records which concrete keys are folded, and which are drawn from."""
 
-    CONSUMERS = ("key_data", "bits", "uniform", "normal", "randint", "split",
-                 "bernoulli", "categorical", "permutation", "choice", "gumbel")  # fmt: skip
+    CONSUMERS = (
+        *("key_data", "bits", "uniform", "normal", "randint", "split", "bernoulli"),
+        *("categorical", "permutation", "choice", "gumbel"),
+    )
 
     def __init__(self, monkeypatch):
         self.folded, self.drawn = [], []

@@ -1,0 +1,1 @@
+"""A public-goods game and an agent for paxenv."""

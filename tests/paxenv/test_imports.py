@@ -1,0 +1,70 @@
+"""What importing the package costs."""
+
+import time
+
+import pytest
+
+import paxenv
+
+
+def test_import_starts_no_jax_and_takes_under_3_seconds(run_python):
+    """A48: importing the package, making lists and reading names loads no JAX."""
+    code = """
+import sys, time
+start = time.perf_counter()
+import paxenv
+seconds = time.perf_counter() - start
+paxenv.games(), paxenv.plugins(), dir(paxenv), paxenv.__version__
+heavy = {"jax", "jaxlib", "flax", "optax", "torch", "stable_baselines3", "matplotlib"}
+print(sorted(heavy & set(sys.modules)), seconds < 3.0)
+"""
+    start = time.perf_counter()
+    assert run_python(code) == "[] True"
+    assert time.perf_counter() - start < 10.0
+
+
+@pytest.mark.parametrize("module", ["paxenv_agents", "runners", "runners.cli"])
+def test_other_front_doors_start_no_jax(run_python, module):
+    """A48: neither do the agents' package and the command line."""
+    code = f"import sys, {module}\nprint('jax' in sys.modules)"
+    assert run_python(code) == "False"
+
+
+def test_native_game_starts_no_gymnasium_torch(run_python):
+    code = """
+import sys, paxenv
+paxenv.make("IPD")
+print("torch" in sys.modules, "stable_baselines3" in sys.modules)
+"""
+    assert run_python(code) == "False False"
+
+
+def test_cooperate_is_0_and_defect_is_1():
+    assert (paxenv.COOPERATE, paxenv.DEFECT) == (0, 1)
+
+
+def test_every_public_name_but_those_of_extras_resolves():
+    names = set(paxenv.__all__) - {"sb3_vec_env"}
+    for name in names:
+        value = getattr(paxenv, name)
+        assert getattr(value, "__name__", name) in (name, "int", "str")
+    assert names <= set(dir(paxenv))
+
+
+def test_public_functions_are_not_shadowed_by_modules():
+    """Importing the modules behind them leaves the functions callable."""
+    import paxenv.entry_points
+    import paxenv.trajectory
+
+    assert callable(paxenv.replay)
+    assert callable(paxenv.plugins)
+
+
+def test_unknown_name_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="'paxenv' has no attribute 'nothing'"):
+        paxenv.nothing
+
+
+def test_version_is_that_of_the_distribution(root):
+    text = (root / "pyproject.toml").read_text()
+    assert f'version = "{paxenv.__version__}"' in text
