@@ -1,0 +1,164 @@
+"""Every snippet of the README and the docs runs, and every link leads somewhere."""
+
+import re
+import shlex
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from click.testing import CliRunner
+
+ROOT = Path(__file__).parent.parent
+PAGES = sorted(
+    [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")],
+    key=lambda page: page.relative_to(ROOT).as_posix(),
+)
+LANGUAGES = {"python", "bash", "toml", "yaml", "text", ""}
+# Blocks of a page that need the extra `sb3`; they run by themselves.
+NEEDS_SB3 = ("stable_baselines3", "sb3_vec_env", 'arrays="torch"')
+# Commands that are run elsewhere (CI, test_examples) or install something.
+ELSEWHERE = (
+    "python3 -m venv ",
+    "pip install ",
+    "python examples/",
+    "export ",
+    "bash .ci/run",
+    ".venv/bin/",
+)
+
+
+class Snippet(NamedTuple):
+    """A fenced block; `line` is the page's line of its first line of text."""
+
+    page: str
+    line: int
+    language: str
+    text: str
+
+    @property
+    def needs_sb3(self) -> bool:
+        return any(word in self.text for word in NEEDS_SB3)
+
+
+def snippets(page: Path) -> list[Snippet]:
+    text = page.read_text()
+    return [
+        Snippet(
+            page.relative_to(ROOT).as_posix(),
+            text.count("\n", 0, match.start(2)) + 1,
+            match.group(1),
+            match.group(2),
+        )
+        for match in re.finditer(r"^```(.*)\n((?:.*\n)*?)```$", text, re.MULTILINE)
+    ]
+
+
+SNIPPETS = [snippet for page in PAGES for snippet in snippets(page)]
+
+
+def pages_with(language: str, needs_sb3: bool) -> list[str]:
+    return sorted(
+        {
+            s.page
+            for s in SNIPPETS
+            if s.language == language and s.needs_sb3 == needs_sb3
+        }
+    )
+
+
+def run_python(page: str, needs_sb3: bool) -> int:
+    """Runs a page's blocks in one namespace and returns how many there were."""
+    namespace: dict = {"__name__": "__main__"}
+    count = 0
+    for s in SNIPPETS:
+        if (s.page, s.language, s.needs_sb3) == (page, "python", needs_sb3):
+            # Tracebacks then show the page's own line numbers.
+            source = "\n" * (s.line - 1) + s.text
+            exec(compile(source, ROOT / page, "exec"), namespace)
+            count += 1
+    return count
+
+
+@pytest.fixture(autouse=True)
+def _in_a_folder_of_its_own(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def test_there_is_a_readme_with_python_and_commands():
+    languages = {s.language for s in SNIPPETS if s.page == "README.md"}
+    assert {"python", "bash"} <= languages
+
+
+def test_languages_of_blocks_are_known():
+    assert {s.language for s in SNIPPETS} <= LANGUAGES
+
+
+@pytest.mark.parametrize("page", pages_with("python", needs_sb3=False))
+def test_python_blocks_run(page):
+    """A21: what the documentation shows is what the package does."""
+    assert run_python(page, needs_sb3=False) > 0
+
+
+@pytest.mark.sb3
+@pytest.mark.parametrize("page", pages_with("python", needs_sb3=True))
+def test_python_blocks_that_need_the_extra_run(page):
+    assert run_python(page, needs_sb3=True) > 0
+
+
+def commands() -> list[tuple[str, int, str]]:
+    """Returns (page, line, command) of all bash blocks, continued lines joined."""
+    found = []
+    for s in SNIPPETS:
+        if s.language == "bash":
+            joined = s.text.replace("\\\n", " ")
+            found += [
+                (s.page, s.line, line.split(" # ")[0].strip())
+                for line in joined.splitlines()
+                if line.strip() and not line.startswith("#")
+            ]
+    return found
+
+
+def paxrun_commands() -> list[tuple[str, int, str]]:
+    return [c for c in commands() if c[2].split()[0] == "paxrun"]
+
+
+def test_every_command_is_run_by_some_test():
+    left = [
+        c
+        for c in commands()
+        if not c[2].startswith(ELSEWHERE) and c not in paxrun_commands()
+    ]
+    assert left == []
+
+
+@pytest.mark.parametrize("page", sorted({c[0] for c in paxrun_commands()}))
+def test_paxrun_lines_are_accepted(page):
+    """`--dry-run` resolves everything that a run reads, and plays nothing."""
+    from runners.cli import main
+
+    for _, line, command in [c for c in paxrun_commands() if c[0] == page]:
+        words = shlex.split(command)[1:]
+        if words[0] in ("rl", "eval", "run") and "--help" not in words:
+            words.append("--dry-run")
+        moves = "0\n" * 200 if words[0] == "play" else None
+        result = CliRunner().invoke(main, words, input=moves)
+        assert result.exit_code == 0, f"{page}:{line}: {command}\n{result.output}"
+
+
+@pytest.mark.parametrize("page", [p.relative_to(ROOT).as_posix() for p in PAGES])
+def test_links_between_pages_lead_somewhere(page):
+    text = (ROOT / page).read_text()
+    targets = re.findall(r"\]\((?!https?:|mailto:|#)([^)#]+)", text)
+    missing = [t for t in targets if not (ROOT / page).parent.joinpath(t).exists()]
+    assert missing == []
+
+
+def test_the_two_commands_of_the_readme_start_from_nothing():
+    """A new environment is part of each: system Pythons refuse a bare pip install."""
+    lines = [c[2] for c in commands() if c[0] == "README.md"]
+    assert lines[:2] == [
+        "python3 -m venv .venv && .venv/bin/pip install . && .venv/bin/paxrun rl",
+        "python3 -m venv .venv && .venv/bin/pip install -e '.[dev]'"
+        " && .venv/bin/pytest",
+    ]

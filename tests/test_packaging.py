@@ -1,0 +1,118 @@
+"""What is installed, and what a wheel holds."""
+
+import re
+import subprocess
+import sys
+import tomllib
+import zipfile
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PACKAGES = {"paxenv", "paxenv_agents", "runners"}
+PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+PROJECT = PYPROJECT["project"]
+
+
+def name_of(requirement: str) -> str:
+    return re.match(r"[A-Za-z0-9_.-]+", requirement).group().lower()
+
+
+def lower_bounds(requirements: list[str]) -> dict[str, str]:
+    return {
+        name_of(r): re.search(r">=([0-9.]+)", r).group(1).removesuffix(".")
+        for r in requirements
+    }
+
+
+def padded(version: str) -> tuple[int, ...]:
+    numbers = tuple(int(n) for n in version.split("."))
+    return numbers + (0,) * (3 - len(numbers))
+
+
+def test_version_is_the_same_everywhere():
+    version = PROJECT["version"]
+    assert metadata.version("paxenv") == version
+    assert f"version: {version}" in (ROOT / "CITATION.cff").read_text()
+    newest = re.search(r"^## \[([^\]]+)\]", (ROOT / "CHANGELOG.md").read_text(), re.M)
+    assert newest.group(1) == version
+
+
+def test_python_3_11_and_newer_are_supported():
+    assert PROJECT["requires-python"] == ">=3.11"
+    names = PROJECT["classifiers"]
+    for minor in (11, 12, 13):
+        assert f"Programming Language :: Python :: 3.{minor}" in names
+
+
+def test_dependencies_that_cap_others_are_left_out():
+    needed = {name_of(r) for r in PROJECT["dependencies"]}
+    assert needed.isdisjoint(
+        {"gymnax", "distrax", "flashbax", "hydra-core", "omegaconf", "chex"}
+    )
+    assert needed.isdisjoint({"torch", "stable-baselines3", "wandb", "tensorflow"})
+
+
+def test_sb3_is_an_extra_without_a_torch_of_its_own():
+    extra = PROJECT["optional-dependencies"]["sb3"]
+    assert [name_of(r) for r in extra] == ["stable-baselines3"]
+
+
+def test_paxrun_is_the_only_script():
+    assert PROJECT["scripts"] == {"paxrun": "runners.cli:main"}
+
+
+def test_packages_are_typed():
+    for package in PACKAGES:
+        assert (ROOT / package / "py.typed").is_file()
+
+
+def test_licence_is_apache_2():
+    assert PROJECT["license"] == "Apache-2.0"
+    text = (ROOT / "LICENSE").read_text()
+    assert "Apache License" in text
+    assert "END OF TERMS AND CONDITIONS" in text
+
+
+def test_the_oldest_versions_that_ci_runs_are_the_lower_bounds():
+    pins = dict(
+        line.split("==")
+        for line in (ROOT / ".ci/oldest.txt").read_text().splitlines()
+        if line and not line.startswith("#")
+    )
+    bounds = lower_bounds(PROJECT["dependencies"])
+    assert {k: padded(v) for k, v in pins.items()} == {
+        k: padded(v) for k, v in bounds.items()
+    }
+
+
+@pytest.fixture(scope="module")
+def wheel_files(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("wheel")
+    command = ["-m", "build", "--wheel", "--no-isolation", "--outdir", str(folder)]
+    subprocess.run(
+        [sys.executable, *command, str(ROOT)], check=True, capture_output=True
+    )
+    (wheel,) = folder.glob("*.whl")
+    return zipfile.ZipFile(wheel).namelist()
+
+
+def test_wheel_holds_exactly_three_packages(wheel_files):
+    top = {name.partition("/")[0] for name in wheel_files}
+    assert {name for name in top if not name.endswith(".dist-info")} == PACKAGES
+
+
+def test_wheel_holds_the_stored_experiments(wheel_files):
+    stored = {
+        path.relative_to(ROOT).as_posix()
+        for path in (ROOT / "runners/conf").rglob("*.yaml")
+    }
+    assert stored
+    assert stored <= set(wheel_files)
+
+
+def test_wheel_holds_licence_and_type_markers(wheel_files):
+    assert {f"{package}/py.typed" for package in PACKAGES} <= set(wheel_files)
+    assert any(name.endswith(".dist-info/licenses/LICENSE") for name in wheel_files)
