@@ -1,5 +1,6 @@
 """Statistics of play: what is summed over games, and what one reads off the sums."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -41,7 +42,9 @@ def equality(returns: Float[Array, "... players"]) -> Float[Array, "..."]:
     return 1.0 - jnp.where(scale > 0, gaps / jnp.where(scale > 0, scale, 1.0), 0.0)
 
 
-def rate(count: Int[Array, "*shape"], of: Int[Array, "*shape"]) -> Float[Array, "*shape"]:
+def rate(
+    count: Int[Array, "*shape"], of: Int[Array, "*shape"]
+) -> Float[Array, "*shape"]:
     """Returns count / of, and NaN where nothing was counted."""
     return jnp.where(of > 0, count / jnp.maximum(of, 1), jnp.nan)
 
@@ -52,3 +55,73 @@ def count_by_state(
     """Returns int32 (visits, hits) of one step: one-hot counts over the states."""
     visits = ((jnp.arange(num_states) == state) & valid).astype(jnp.int32)
     return visits, visits * hit.astype(jnp.int32)
+
+
+def state_counts(num_players: int, num_states: int) -> Accumulator:
+    """Returns empty counts of visits and cooperations, int32 `[players, states]`."""
+    zeros = jnp.zeros((num_players, num_states), jnp.int32)
+    return Accumulator(totals={"visits": zeros, "cooperations": zeros})
+
+
+def count_step(
+    acc: Accumulator,
+    states: Sequence[jax.Array],
+    cooperated: Sequence[jax.Array],
+    valid: jax.Array,
+) -> Accumulator:
+    """Returns `state_counts` with one step added.
+
+    Args:
+        acc: Made by `state_counts`.
+        states: The state that each player saw before it acted, int32 scalars.
+        cooperated: Whether each player cooperated, bool scalars.
+        valid: Whether this was a real step; otherwise nothing is added.
+    """
+    num_states = acc.totals["visits"].shape[-1]
+    steps = [
+        count_by_state(num_states, state, hit, valid)
+        for state, hit in zip(states, cooperated, strict=True)
+    ]
+    visits, hits = (jnp.stack(counts) for counts in zip(*steps, strict=True))
+    totals = {
+        "visits": acc.totals["visits"] + visits,
+        "cooperations": acc.totals["cooperations"] + hits,
+    }
+    return acc.replace(totals=totals)
+
+
+def visitation(
+    acc: Accumulator, names: Sequence[Sequence[str]]
+) -> dict[str, Float[Array, ""]]:
+    """Returns `state_visitation/player_i/NAME`: shares of steps, NaN without steps.
+
+    Args:
+        acc: Made by `state_counts`; its totals may be a sum over games.
+        names: The names of every player's states.
+    """
+    visits = acc.totals["visits"]
+    return {
+        f"state_visitation/player_{p + 1}/{name}": rate(visits[p, s], visits[p].sum())
+        for p, states in enumerate(names)
+        for s, name in enumerate(states)
+    }
+
+
+def cooperation(
+    acc: Accumulator, names: Sequence[Sequence[str]]
+) -> dict[str, Float[Array, ""]]:
+    """Returns `cooperation_rate/player_i` and `cooperation_probability/player_i/NAME`.
+
+    The second is count(s, C) / count(s), NaN where a state was never visited.
+    Arguments as in `visitation`.
+    """
+    visits, hits = acc.totals["visits"], acc.totals["cooperations"]
+    named = {}
+    for p, states in enumerate(names):
+        player = f"player_{p + 1}"
+        named[f"cooperation_rate/{player}"] = rate(hits[p].sum(), visits[p].sum())
+        for s, name in enumerate(states):
+            named[f"cooperation_probability/{player}/{name}"] = rate(
+                hits[p, s], visits[p, s]
+            )
+    return named

@@ -33,3 +33,14 @@ def as_array(value: object) -> object:
     if isinstance(value, list | tuple | np.ndarray | np.floating | float):
         return jnp.asarray(value, dtype=jnp.result_type(float))
     return value
+
+
+def probability(name: str, value: float) -> float:
+    """Returns a probability as a float.
+
+    Raises:
+        ValueError: If it is not a number in [0, 1]; the message says which one.
+    """
+    if isinstance(value, bool) or not 0.0 <= float(value) <= 1.0:
+        raise ValueError(f"{name} must be a probability in [0, 1], got {value!r}")
+    return float(value)

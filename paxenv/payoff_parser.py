@@ -46,7 +46,7 @@ def parse_table(
     """
     hint = f"; expected {form}" if form else ""
     nested = read(value, name=name, hint=hint)
-    found = _shape(nested, name, hint)
+    found = shape_of(nested, name, hint)
     if shape is not None and found != shape:
         raise PayoffError(f"{name} has {size(found)} and needs {size(shape)}{hint}")
     table = np.zeros(found)
@@ -81,6 +81,36 @@ def read(value: Any, *, name: str = "payoff", hint: str = "") -> Any:
     if value is None or (isinstance(value, str) and value in ("", "null", "~")):
         raise PayoffError(f"{name} is empty: it has no row and no column{hint}")
     return value
+
+
+def shape_of(nested: Any, name: str = "payoff", hint: str = "") -> tuple[int, ...]:
+    """Returns the shape of nested lists, two axes or more.
+
+    Raises:
+        PayoffError: If they are not rectangular.
+    """
+    shape: list[int] = []
+    first = nested
+    while _is_list(first):
+        shape.append(len(first))
+        if not first:
+            place = position((0,) * (len(shape) - 1)) or "it"
+            raise PayoffError(f"{name} is empty: {place} has no column{hint}")
+        first = first[0]
+    if len(shape) < 2:
+        raise PayoffError(f"{name} has no rows and columns: {nested!r}{hint}")
+    for depth in range(1, len(shape)):
+        for outer in np.ndindex(*shape[:depth]):
+            item = _item(nested, outer)
+            length = len(item) if _is_list(item) else 0
+            if length != shape[depth]:
+                missing = (*outer, min(length, shape[depth]))
+                raise PayoffError(
+                    f"{name} is ragged: {position(outer)} holds {length} entries and "
+                    f"the first one holds {shape[depth]}, so {position(missing)} is "
+                    f"{'missing' if length < shape[depth] else 'too much'}{hint}"
+                )
+    return tuple(shape)
 
 
 def position(cell: Sequence[int]) -> str:
@@ -132,32 +162,6 @@ def labelled_rows(value: Any, labels: Sequence[str]) -> Any:
                 "write it such as CD=-3,0"
             )
     return [rows[label] for label in labels]
-
-
-def _shape(nested: Any, name: str, hint: str) -> tuple[int, ...]:
-    """Returns the shape of nested lists; raises where they are not rectangular."""
-    shape: list[int] = []
-    first = nested
-    while _is_list(first):
-        shape.append(len(first))
-        if not first:
-            place = position((0,) * (len(shape) - 1)) or "it"
-            raise PayoffError(f"{name} is empty: {place} has no column{hint}")
-        first = first[0]
-    if len(shape) < 2:
-        raise PayoffError(f"{name} has no rows and columns: {nested!r}{hint}")
-    for depth in range(1, len(shape)):
-        for outer in np.ndindex(*shape[:depth]):
-            item = _item(nested, outer)
-            length = len(item) if _is_list(item) else 0
-            if length != shape[depth]:
-                missing = (*outer, min(length, shape[depth]))
-                raise PayoffError(
-                    f"{name} is ragged: {position(outer)} holds {length} entries and "
-                    f"the first one holds {shape[depth]}, so {position(missing)} is "
-                    f"{'missing' if length < shape[depth] else 'too much'}{hint}"
-                )
-    return tuple(shape)
 
 
 def _number(nested: Any, cell: tuple[int, ...], name: str, hint: str) -> float:

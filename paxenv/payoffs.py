@@ -7,11 +7,19 @@ No JAX here: the command line starts with this module.
 
 import itertools
 import re
+import warnings
 from typing import Any
 
 import numpy as np
 
-from paxenv.payoff_parser import PayoffError, labelled_rows, parse_table, read, size
+from paxenv.payoff_parser import (
+    PayoffError,
+    labelled_rows,
+    parse_table,
+    read,
+    shape_of,
+    size,
+)
 from paxenv.payoff_presets import (
     PRESETS,
     Preset,
@@ -31,8 +39,10 @@ __all__ = [
     "describe_payoff",
     "dilemma_notice",
     "donation_table",
+    "named_payoff",
     "parse_payoff",
     "parse_table",
+    "parse_tensor",
     "preset",
 ]
 
@@ -80,6 +90,54 @@ def parse_payoff(value: Any, num_actions: tuple[int, int] | None = None) -> np.n
         f"payoff has {size(table.shape)}, but a game of {actions[0]} and {actions[1]} "
         f"actions needs {size(rows)}, or the tensor {tensor}; expected {FORM}"
     )
+
+
+def parse_tensor(value: Any, num_actions: tuple[int, ...]) -> np.ndarray:
+    """Returns the payoff of an N-player game, float64.
+
+    Args:
+        value: Lists, an array, or JSON or YAML text: the tensor
+            `[A_0, ..., A_{N-1}, N]` or, for games of two actions each, the counts
+            table `[N + 1, 2]`: the row is how many of all N players defect, the column
+            the own action. The cells (0, D) and (N, C), which no play can reach, may
+            hold anything and come back as 0.
+        num_actions: The number of actions of each player.
+
+    Raises:
+        PayoffError: If the value is neither.
+    """
+    num_players = len(num_actions)
+    nested = read(value)
+    if set(num_actions) != {2} or len(shape_of(nested)) != 2:
+        return parse_table(nested, (*num_actions, num_players))
+    unused = np.zeros((num_players + 1, 2), bool)
+    unused[0, 1] = unused[-1, 0] = True
+    form = (
+        "a row for each number of defectors and a column for each own action, C and D"
+    )
+    return parse_table(nested, unused.shape, form=form, unused=unused)
+
+
+def named_payoff(
+    value: Any, game: str | None, num_actions: tuple[int, int] | None = None
+) -> np.ndarray:
+    """Returns the payoff of a game that is named after a preset.
+
+    Args:
+        value: A payoff as `parse_payoff` reads it, or None for that of the preset.
+        game: The preset's name, or None for a game without a name; its default is
+            the prisoner's dilemma.
+        num_actions: As in `parse_payoff`.
+
+    Warns:
+        DilemmaWarning: If the payoff is not the game that it is named after.
+    """
+    table = parse_payoff((game or "IPD") if value is None else value, num_actions)
+    notice = dilemma_notice(game, table) if game else None
+    if notice:
+        # user -> paxenv.make -> the game's make -> here
+        warnings.warn(notice, DilemmaWarning, stacklevel=4)
+    return table
 
 
 def as_cells(payoff: Any, num_actions: tuple[int, int]) -> Any:

@@ -8,9 +8,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from paxenv import metrics, spaces
-from paxenv.environment import Environment
-from paxenv.params import GameParams, as_array
+from paxenv import metrics, payoffs, spaces
+from paxenv.environment import Environment, Frame
+from paxenv.params import GameParams, as_array, probability
+from paxenv.rendering import matrix_game as pictures
 
 PRISONERS_DILEMMA = ((-1.0, -1.0), (-3.0, 0.0), (0.0, -3.0), (-2.0, -2.0))
 MAX_SELECTED_CELLS = 16
@@ -113,58 +114,35 @@ class IteratedMatrixGame(Environment):
     def step_game(
         self, draws: Any, game: Any, actions: Any, params: EnvParams
     ) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
-        row, column = actions
+        row = jnp.clip(actions[0], 0, self.num_actions[0] - 1)
+        column = jnp.clip(actions[1], 0, self.num_actions[1] - 1)
         state = row * self.num_actions[1] + column
         mirrored = column * self.num_actions[0] + row
         rewards = stage_rewards(params.payoff_matrix, self.num_actions, row, column)
         report = {"welfare": rewards[0] + rewards[1]}
         if self.num_actions == (2, 2):
-            report["cooperation"] = (jnp.stack(actions) == 0).astype(jnp.float32)
+            report["cooperation"] = (jnp.stack((row, column)) == 0).astype(jnp.float32)
         obs = self._observe(state), self._observe(mirrored)
         return obs, (), rewards, jnp.zeros((), bool), report
 
     def metrics_init(self) -> metrics.Accumulator:
-        zeros = jnp.zeros((2, self.num_states), jnp.int32)
-        return metrics.Accumulator(totals={"visits": zeros, "cooperations": zeros})
+        return metrics.state_counts(2, self.num_states)
 
     def metrics_update(
-        self,
-        acc: metrics.Accumulator,
-        obs_before: Any,
-        actions: Any,
-        info: dict[str, Any],
+        self, acc: metrics.Accumulator, obs_before: Any, actions: Any, info: Any
     ) -> metrics.Accumulator:
-        counts = [
-            metrics.count_by_state(
-                self.num_states,
-                spaces.decode_state(obs_before[p], self.observation_space(p)),
-                jnp.asarray(actions[p]) == 0,
-                info["valid"],
-            )
-            for p in range(2)
+        states = [
+            spaces.decode_state(obs, self.observation_space(p))
+            for p, obs in enumerate(obs_before)
         ]
-        visits, cooperations = (jnp.stack(c) for c in zip(*counts, strict=True))
-        totals = {
-            "visits": acc.totals["visits"] + visits,
-            "cooperations": acc.totals["cooperations"] + cooperations,
-        }
-        return acc.replace(totals=totals)
+        hits = [jnp.asarray(action) == 0 for action in actions]
+        return metrics.count_step(acc, states, hits, info["valid"])
 
     def metrics_final(self, acc: metrics.Accumulator) -> dict[str, jax.Array]:
-        visits, hits = acc.totals["visits"], acc.totals["cooperations"]
-        named: dict[str, jax.Array] = {}
-        for p in range(2):
-            player = f"player_{p + 1}"
-            share = metrics.rate(visits[p], visits[p].sum())
-            rates = metrics.rate(hits[p], visits[p])
-            for s, label in enumerate(self.state_names(p)):
-                named[f"state_visitation/{player}/{label}"] = share[s]
-            if self.num_actions != (2, 2):
-                continue
-            overall = metrics.rate(hits[p].sum(), visits[p].sum())
-            named[f"cooperation_rate/{player}"] = overall
-            for s, label in enumerate(self.state_names(p)):
-                named[f"cooperation_probability/{player}/{label}"] = rates[s]
+        names = self.state_names(0), self.state_names(1)
+        named = metrics.visitation(acc, names)
+        if self.num_actions == (2, 2):
+            named |= metrics.cooperation(acc, names)
         return named
 
     def state_names(self, player: int) -> tuple[str, ...]:
@@ -176,8 +154,69 @@ class IteratedMatrixGame(Environment):
             joint = tuple(f"{a},{b}" for a in range(own) for b in range(other))
         return (*joint, "START")
 
+    def render_ansi(self, frame: Frame) -> str:
+        return pictures.ansi(
+            frame, self.num_actions, (self.num_inner_steps, self.num_outer_steps)
+        )
+
+    def render_rgb(self, frame: Frame) -> np.ndarray:
+        return pictures.rgb(
+            frame, self.num_actions, (self.num_inner_steps, self.num_outer_steps)
+        )
+
     def _observe(self, state: jax.Array) -> jax.Array:
         return spaces.encode_state(state, self.num_states, self.observation)
+
+
+def make(
+    payoff: Any = None,
+    *,
+    game: str | None = None,
+    payoff_matrix: Any = None,
+    num_actions: tuple[int, int] | None = None,
+    num_inner_steps: int = 100,
+    num_outer_steps: int = 1,
+    observation: str = "one_hot",
+    random_ends: bool = False,
+    continuation_prob: float = 0.96,
+    horizon: str = "truncate",
+) -> tuple[IteratedMatrixGame, EnvParams]:
+    """Returns a matrix game and its numbers.
+
+    Args:
+        payoff: The payoff in any form that `payoffs.parse_payoff` reads; default:
+            that of the preset `game`.
+        game: The preset that the game is named after; a payoff that is not that game
+            is played as given, with a `payoffs.DilemmaWarning`. Default: no name, and
+            the prisoner's dilemma.
+        payoff_matrix: Another name for `payoff`.
+        num_actions: (A_0, A_1), where the payoff's shape leaves it open.
+        num_inner_steps: Steps of an inner episode.
+        num_outer_steps: Inner episodes of a trial.
+        observation: `"one_hot"` or `"index"`.
+        random_ends: Whether inner episodes end at random.
+        continuation_prob: Probability in [0, 1] of going on after a step.
+        horizon: `"truncate"` or `"terminate"`, see `Environment`.
+
+    Raises:
+        ValueError: If an option is out of range.
+        payoffs.PayoffError: If the payoff cannot be read; names row and column.
+    """
+    given = payoff if payoff_matrix is None else payoff_matrix
+    table = payoffs.named_payoff(given, game, num_actions)
+    env = IteratedMatrixGame(
+        num_inner_steps,
+        num_outer_steps,
+        num_actions=(table.shape[0], table.shape[1]),
+        observation=observation,
+        random_ends=random_ends,
+        horizon=horizon,
+    )
+    params = EnvParams(
+        payoff_matrix=table.reshape(-1, 2),  # type: ignore[arg-type]
+        continuation_prob=probability("continuation_prob", continuation_prob),  # type: ignore
+    )
+    return env, params
 
 
 def stage_rewards(
@@ -186,26 +225,19 @@ def stage_rewards(
     """Returns both players' rewards for one joint action.
 
     Args:
-        payoff: `[A_0 * A_1, 2]` or `[A_0, A_1, 2]`.
+        payoff: `[A_0 * A_1, 2]` or `[A_0, A_1, 2]`; whole numbers are taken as floats.
         num_actions: (A_0, A_1).
-        row: Player 1's action, int32 scalar; out of range is clamped, not reported.
+        row: Player 1's action in [0, A_0), int32 scalar.
         column: Player 2's action.
 
     Raises:
-        ValueError: At trace time, if `payoff` does not fit `num_actions`.
+        payoffs.PayoffError: At trace time, if `payoff` does not fit `num_actions`.
     """
-    cells = num_actions[0] * num_actions[1]
     payoff = jnp.asarray(as_array(payoff))
-    if payoff.shape not in ((cells, 2), (*num_actions, 2)):
-        raise ValueError(
-            f"payoff_matrix of shape {payoff.shape} does not fit {num_actions} "
-            f"actions: expected {(cells, 2)} or {(*num_actions, 2)}"
-        )
-    table = payoff.reshape(cells, 2)
-    row = jnp.clip(row, 0, num_actions[0] - 1)
-    column = jnp.clip(column, 0, num_actions[1] - 1)
+    table = payoffs.as_cells(payoff, num_actions)
+    table = table.astype(jnp.result_type(table, float))
     cell = row * num_actions[1] + column
-    if cells > MAX_SELECTED_CELLS:
+    if len(table) > MAX_SELECTED_CELLS:
         return table[cell, 0], table[cell, 1]
     # A select of the cells is about twice as fast as a gather on a CPU.
     return tuple(jax.lax.select_n(cell, *table[:, p]) for p in range(2))  # type: ignore

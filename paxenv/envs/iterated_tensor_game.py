@@ -1,0 +1,315 @@
+"""The iterated matrix game of N players."""
+
+import dataclasses
+import math
+from typing import Any, ClassVar
+
+import gymnasium
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from paxenv import metrics, payoffs, spaces
+from paxenv.environment import Environment, Frame
+from paxenv.params import GameParams, as_array, probability
+from paxenv.rendering import tensor_game as pictures
+
+MAX_PLAYERS = 30
+MAX_ONE_HOT = 2**16
+
+
+class EnvParams(GameParams):
+    """Numbers of an iterated tensor game.
+
+    Attributes:
+        payoff_table: Rewards, in one of two forms. Counts, `[N + 1, 2]`, for games of
+            two actions in which only the number of defectors matters: the row is how
+            many of all N players defect, the column the own action. Nothing reads the
+            cells (0, D) and (N, C), which no play can reach. Or the payoff tensor,
+            `[A_0, ..., A_{N-1}, N]`.
+    """
+
+    payoff_table: jax.Array
+
+
+@dataclasses.dataclass(frozen=True)
+class _NumPlayers:
+    # Fields of the last base come first: (num_players, num_inner_steps, ...).
+    num_players: int = 3
+
+
+@dataclasses.dataclass(frozen=True)
+class IteratedTensorGame(Environment, _NumPlayers):
+    """N players play the same normal-form game again and again.
+
+    Description:
+        In two-action games action 0 is "cooperate" and 1 is "defect".
+
+    Observation:
+        Each player sees the last joint action, rotated so that it comes first itself:
+        player i sees (a_i, a_{i+1}, ..., a_{i-1}), read as a number whose leading digit
+        is the own action (with two actions: 2^N states), or START, the last state, at
+        the opening of an inner episode. One-hot int8 or an index, by `observation`;
+        one-hot only up to 65,536 states.
+
+    Action:
+        `Discrete(A_i)`.
+
+    Reward:
+        From `params.payoff_table`, see `EnvParams`. Default: the donation game in
+        which cooperating costs 1 and gives 2 to each other player.
+
+    End:
+        Only by time, or at random with `random_ends`.
+
+    Versions:
+        v0.
+
+    Source:
+        Lu et al., M-FOS (2022), and Souly et al., Leading the Pack: N-player Opponent
+        Shaping (2023), for learning; the default payoff: `payoffs.donation_table`.
+
+    Differences from Pax:
+        int32 clocks, `done` true exactly once, an action space, the payoff tensor and
+        more than two actions.
+
+    Attributes:
+        num_players: N, 2 to 30.
+        num_inner_steps: Steps of an inner episode.
+        num_actions: Actions of each player; default two each.
+        observation: `"one_hot"` or `"index"`.
+    """
+
+    num_players: int = 3  # type: ignore[assignment]
+    num_inner_steps: int = 100
+    _: dataclasses.KW_ONLY
+    num_actions: tuple[int, ...] = ()
+    observation: str = "one_hot"
+
+    name: ClassVar[str] = "IteratedTensorGame"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check_whole("num_players", self.num_players, 2, MAX_PLAYERS)
+        actions = tuple(self.num_actions or (2,) * self.num_players)
+        object.__setattr__(self, "num_actions", actions)
+        if len(actions) != self.num_players:
+            raise ValueError(
+                f"num_actions must be one number for each of {self.num_players} "
+                f"players, got {actions}"
+            )
+        for player, count in enumerate(actions):
+            _check_whole(f"num_actions of player {player}", count, 1, 2**16)
+        spaces.check_encoding(self.observation)
+        limit = MAX_ONE_HOT if self.observation == "one_hot" else 2**31 - 2
+        if self.num_states - 1 > limit:
+            raise ValueError(
+                f"{self.num_players} players of {actions} actions have "
+                f"{self.num_states - 1} joint actions, and observation="
+                f"{self.observation!r} shows at most {limit}"
+                + (": use 'index'" if self.observation == "one_hot" else "")
+            )
+
+    @property
+    def num_states(self) -> int:
+        """The number of observations: every joint action, and START."""
+        return math.prod(self.num_actions) + 1
+
+    @property
+    def default_params(self) -> EnvParams:
+        if not self._two_actions:
+            raise ValueError(
+                f"a game of {self.num_actions} actions has no default payoff: pass "
+                f"EnvParams(payoff_table=...) of shape {self._tensor_shape}"
+            )
+        table = payoffs.donation_table(self.num_players)
+        return EnvParams(payoff_table=table)  # type: ignore[arg-type]
+
+    def make_observation_space(self, player: int) -> gymnasium.Space:
+        return spaces.state_space(self.num_states, self.observation)
+
+    def make_action_space(self, player: int) -> gymnasium.Space:
+        return gymnasium.spaces.Discrete(self.num_actions[player], dtype=np.int32)
+
+    def reset_game(self, draws: Any, params: EnvParams) -> tuple[Any, tuple]:
+        start = self._observe(jnp.asarray(self.num_states - 1, jnp.int32))
+        return (start,) * self.num_players, ()
+
+    def step_game(
+        self, draws: Any, game: Any, actions: Any, params: EnvParams
+    ) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+        actions = tuple(
+            jnp.clip(a, 0, n - 1)
+            for a, n in zip(actions, self.num_actions, strict=True)
+        )
+        payoff = jnp.asarray(as_array(params.payoff_table))
+        payoff = payoff.astype(jnp.result_type(payoff, float))
+        if self._two_actions and payoff.shape == (self.num_players + 1, 2):
+            rewards = count_rewards(payoff, actions)
+        elif payoff.shape == self._tensor_shape:
+            cell = payoff[actions]
+            rewards = tuple(cell[p] for p in range(self.num_players))
+        else:
+            raise payoffs.PayoffError(
+                f"payoff_table of shape {payoff.shape} does not fit "
+                f"{self.num_players} players: expected {(self.num_players + 1, 2)}, a "
+                "row for each number of defectors and a column for each own action, "
+                f"or the tensor {self._tensor_shape}"
+            )
+        report = {"welfare": sum(rewards)}
+        if self._two_actions:
+            report["cooperation"] = (jnp.stack(actions) == 0).astype(jnp.float32)
+        obs = tuple(
+            self._observe(rotated_state(actions, self.num_actions, p))
+            for p in range(self.num_players)
+        )
+        return obs, (), rewards, jnp.zeros((), bool), report
+
+    def metrics_init(self) -> metrics.Accumulator:
+        num_groups = len(self.group_names) if self._two_actions else 0
+        return metrics.state_counts(self.num_players, num_groups)
+
+    def metrics_update(
+        self, acc: metrics.Accumulator, obs_before: Any, actions: Any, info: Any
+    ) -> metrics.Accumulator:
+        if not self._two_actions:
+            return acc
+        space = self.observation_space(0)
+        groups = [self._group(spaces.decode_state(obs, space)) for obs in obs_before]
+        hits = [jnp.asarray(action) == 0 for action in actions]
+        return metrics.count_step(acc, groups, hits, info["valid"])
+
+    def metrics_final(self, acc: metrics.Accumulator) -> dict[str, jax.Array]:
+        if not self._two_actions:
+            return {}
+        names = (self.group_names,) * self.num_players
+        return metrics.visitation(acc, names) | metrics.cooperation(acc, names)
+
+    @property
+    def group_names(self) -> tuple[str, ...]:
+        """Names of groups of states: own action, number of others who defected."""
+        others = range(self.num_players)
+        return (*(f"{own}{k}D" for own in "CD" for k in others), "START")
+
+    def render_ansi(self, frame: Frame) -> str:
+        return pictures.ansi(
+            frame, self.num_actions, (self.num_inner_steps, self.num_outer_steps)
+        )
+
+    def render_rgb(self, frame: Frame) -> np.ndarray:
+        return pictures.rgb(
+            frame, self.num_actions, (self.num_inner_steps, self.num_outer_steps)
+        )
+
+    @property
+    def _two_actions(self) -> bool:
+        return self.num_actions == (2,) * self.num_players
+
+    @property
+    def _tensor_shape(self) -> tuple[int, ...]:
+        return (*self.num_actions, self.num_players)
+
+    def _group(self, state: jax.Array) -> jax.Array:
+        """Returns the group of a state: own action, then how many others defected."""
+        others = self.num_players - 1
+        defectors = jax.lax.population_count(state & (2**others - 1))
+        group = (state >> others) * self.num_players + defectors
+        return jnp.where(state == self.num_states - 1, 2 * self.num_players, group)
+
+    def _observe(self, state: jax.Array) -> jax.Array:
+        return spaces.encode_state(state, self.num_states, self.observation)
+
+
+def count_rewards(
+    table: jax.Array, actions: tuple[jax.Array, ...]
+) -> tuple[jax.Array, ...]:
+    """Returns rewards of a two-action game in which only numbers matter.
+
+    Args:
+        table: `[N + 1, 2]`, see `EnvParams`. The cells that no play can reach are not
+            even read, so whatever they hold reaches neither a reward nor a gradient.
+        actions: One action in {0, 1} for each player, int32 scalars.
+    """
+    cooperator, defector = table[:-1, 0], table[1:, 1]
+    total = sum(actions)
+    return tuple(
+        jnp.where(own == 0, cooperator[total - own], defector[total - own])
+        for own in actions
+    )
+
+
+def rotated_state(
+    actions: tuple[jax.Array, ...], num_actions: tuple[int, ...], player: int
+) -> jax.Array:
+    """Returns the joint action as `player` numbers it, its own the leading digit."""
+    state = jnp.zeros((), jnp.int32)
+    for offset in range(len(actions)):
+        p = (player + offset) % len(actions)
+        state = state * num_actions[p] + actions[p]
+    return state
+
+
+def make(
+    payoff: Any = None,
+    *,
+    num_players: int = 3,
+    payoff_table: Any = None,
+    num_actions: tuple[int, ...] | None = None,
+    num_inner_steps: int = 100,
+    num_outer_steps: int = 1,
+    observation: str = "one_hot",
+    random_ends: bool = False,
+    continuation_prob: float = 0.96,
+    horizon: str = "truncate",
+) -> tuple[IteratedTensorGame, EnvParams]:
+    """Returns an N-player game and its numbers.
+
+    Args:
+        payoff: Counts table `[N + 1, 2]` or tensor `[A_0, ..., A_{N-1}, N]`, as lists,
+            an array, or JSON or YAML text; default: the donation game. The cells of a
+            counts table that no play can reach may hold anything.
+        num_players: N.
+        payoff_table: Another name for `payoff`.
+        num_actions: Actions of each player; default two each.
+        num_inner_steps: Steps of an inner episode.
+        num_outer_steps: Inner episodes of a trial.
+        observation: `"one_hot"` or `"index"`.
+        random_ends: Whether inner episodes end at random.
+        continuation_prob: Probability in [0, 1] of going on after a step.
+        horizon: `"truncate"` or `"terminate"`, see `Environment`.
+
+    Raises:
+        ValueError: If an option is out of range.
+        payoffs.PayoffError: If the payoff cannot be read; names row and column.
+    """
+    env = IteratedTensorGame(
+        num_players,
+        num_inner_steps,
+        num_outer_steps,
+        num_actions=num_actions or (),
+        observation=observation,
+        random_ends=random_ends,
+        horizon=horizon,
+    )
+    given = payoff if payoff_table is None else payoff_table
+    table = (
+        env.default_params.payoff_table
+        if given is None
+        else payoffs.parse_tensor(given, env.num_actions)
+    )
+    params = EnvParams(
+        payoff_table=table,  # type: ignore[arg-type]
+        continuation_prob=probability("continuation_prob", continuation_prob),  # type: ignore
+    )
+    return env, params
+
+
+def _check_whole(name: str, value: Any, low: int, high: int) -> None:
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int)
+        or not low <= value <= high
+    ):
+        raise ValueError(
+            f"{name} must be a whole number in [{low}, {high}], got {value!r}"
+        )
