@@ -1,0 +1,266 @@
+"""What policy-gradient learners share: acting, estimating, and the update."""
+
+import dataclasses
+from typing import Any, ClassVar, Self
+
+import gymnasium
+import jax
+import jax.numpy as jnp
+import optax
+from flax import linen as nn
+
+from paxenv import keys, spaces
+from paxenv.registry import closest
+from paxenv_agents import minibatches, networks
+from paxenv_agents.agent import Agent
+from paxenv_agents.learner_config import LearnerConfig
+from paxenv_agents.ops import categorical
+from paxenv_agents.registry import PairingError
+from paxenv_agents.types import MemoryState, Sample, TrainingState
+
+Hyper = dict[str, jax.Array]
+
+
+@dataclasses.dataclass(frozen=True)
+class ActorCritic(Agent):
+    """A learner with a policy over finitely many actions and a value estimate.
+
+    A subclass says what its policy and its values minimise. All its numbers that may
+    change in training are in `state.hyper`, float32 scalars that schedules, samplers
+    and searches overwrite without a recompilation: `learning_rate`, `entropy_coeff`,
+    `gamma`, `gae_lambda`, `value_coeff`, `max_grad_norm`, and `enabled` (at 0 an update
+    leaves the whole training state as it was).
+
+    Attributes:
+        config: Static options.
+        actor: Own network for the logits; needs `critic`. Default: by `config`.
+        critic: Own network for the value.
+    """
+
+    config: LearnerConfig = dataclasses.field(default_factory=LearnerConfig)
+    actor: nn.Module | None = None
+    critic: nn.Module | None = None
+
+    learns: ClassVar[bool] = True
+    config_class: ClassVar[type[LearnerConfig]] = LearnerConfig
+
+    def __post_init__(self) -> None:
+        self._check_config(self.config)
+        if not isinstance(self.action_space, gymnasium.spaces.Discrete):
+            raise PairingError(
+                f"{type(self).__name__} plays Discrete actions, got {self.action_space}"
+            )
+        try:
+            networks.num_features(self.observation_space)
+            if self.config.tabular:
+                spaces.num_states(self.observation_space)
+        except ValueError as error:
+            raise PairingError(str(error)) from error
+        if (self.actor is None) != (self.critic is None):
+            raise ValueError("actor and critic are given together, or neither is")
+        if self.config.tabular and self.actor is not None:
+            raise ValueError("tabular=True leaves no place for an own actor")
+
+    @classmethod
+    def from_env(  # pyright: ignore[reportIncompatibleMethodOverride]
+        cls,
+        env: Any,
+        config: LearnerConfig | None = None,
+        actor_class: Any = None,
+        critic_class: Any = None,
+        *,
+        player: int = 0,
+        greedy: bool = False,
+        actor_cfg: dict[str, Any] | None = None,
+        critic_cfg: dict[str, Any] | None = None,
+        **overrides: Any,
+    ) -> Self:
+        """Returns the learner for one seat of a game.
+
+        Args:
+            env: The game; only the seat's spaces are read.
+            config: Options; the class's defaults if None.
+            actor_class: Flax module, made as `actor_class(num_actions=A,
+                hidden_dims=config.hidden_sizes, activation=config.activation)`, from
+                features `[..., F]` to logits `[..., A]`. One that is not given
+                is `MLPActor` or `MLPCritic`; the two share nothing.
+            critic_class: Flax module, made alike without `num_actions`, from features
+                to values `[...]`.
+            player: The seat, from 0.
+            greedy: Whether to act deterministically.
+            actor_cfg: Keywords for `actor_class` that win over the above.
+            critic_cfg: Keywords for `critic_class`.
+            **overrides: Options by name; they win over `config`.
+
+        Raises:
+            ValueError: If an option is unknown or refused, or the spaces do not fit.
+        """
+        config = cls.config_class() if config is None else config
+        cls._check_config(config)
+        config = _with_overrides(config, overrides)
+        action_space = env.action_space(player)
+        actor = critic = None
+        if actor_class or critic_class or actor_cfg or critic_cfg:
+            widths = {
+                "hidden_dims": config.hidden_sizes,
+                "activation": config.activation,
+            }
+            num_actions = {"num_actions": int(getattr(action_space, "n", 0))}
+            actor = _make(
+                actor_class or networks.MLPActor, num_actions, widths, actor_cfg
+            )
+            critic = _make(critic_class or networks.MLPCritic, widths, critic_cfg)
+        observation_space = env.observation_space(player)
+        return cls(
+            observation_space, action_space, config, actor, critic, greedy=greedy
+        )
+
+    @classmethod
+    def _check_config(cls, config: Any) -> None:
+        if not isinstance(config, cls.config_class):
+            raise ValueError(
+                f"{cls.__name__} takes a {cls.config_class.__name__}, got {config!r}"
+            )
+
+    @property
+    def num_actions(self) -> int:
+        """The number of actions."""
+        return int(self.action_space.n)  # type: ignore[attr-defined]
+
+    @property
+    def network(self) -> nn.Module:
+        """The network from features to (logits, value)."""
+        config = self.config
+        if self.actor is not None and self.critic is not None:
+            return networks.SeparateActorCritic(self.actor, self.critic)
+        if config.tabular:
+            num_states = spaces.num_states(self.observation_space)
+            return networks.TabularActorCritic(num_states, self.num_actions)
+        widths = {"hidden_dims": config.hidden_sizes, "activation": config.activation}
+        if config.shared_torso:
+            return networks.SharedActorCritic(self.num_actions, **widths)
+        return networks.SeparateActorCritic(
+            networks.MLPActor(self.num_actions, **widths), networks.MLPCritic(**widths)
+        )
+
+    def planned(self, num_updates: int) -> Self:
+        """Returns the agent with `num_updates` planned, unless its config has a plan.
+
+        Linear schedules end at the last planned update.
+        """
+        if self.config.num_updates is not None:
+            return self
+        config = dataclasses.replace(self.config, num_updates=num_updates)
+        return dataclasses.replace(self, config=config)
+
+    def check_batch(self, num_steps: int, num_games: int) -> None:
+        """Raises ValueError if a batch `[T, E]` does not split into the minibatches."""
+        minibatches.axis(
+            num_steps,
+            num_games,
+            self.config.num_minibatches,
+            recurrent=self.recurrent,
+        )
+
+    def optimiser(self) -> optax.GradientTransformation:
+        """Returns the optimiser; its updates are scaled by the learning rate later."""
+        return optax.scale_by_adam(eps=self.config.adam_eps)
+
+    # Acting.
+
+    def initial_hyper(self) -> Hyper:
+        """Returns the traced hyperparameters as the config sets them."""
+        config = self.config
+        norm = jnp.inf if config.max_grad_norm is None else config.max_grad_norm
+        numbers = {
+            "learning_rate": config.learning_rate,
+            "entropy_coeff": config.entropy_coeff,
+            "gamma": config.gamma,
+            "gae_lambda": config.gae_lambda,
+            "value_coeff": config.value_coeff,
+            "max_grad_norm": norm,
+            "enabled": 1.0,
+        }
+        return {name: jnp.asarray(x, jnp.float32) for name, x in numbers.items()}
+
+    def init_state(self, key: jax.Array) -> TrainingState:
+        self.config.check_plan()
+        key = keys.typed(key)
+        params = networks.init(
+            self.network, jax.random.fold_in(key, 0), self.observation_space
+        )
+        return TrainingState(
+            params=params,
+            opt_state=self.optimiser().init(params),
+            key=jax.random.fold_in(key, 1),
+            timesteps=jnp.zeros((), jnp.int32),
+            hyper=self.initial_hyper(),
+        )
+
+    def init_memory(self, key: jax.Array, hidden: jax.Array) -> MemoryState:
+        zero = jnp.zeros((), jnp.float32)
+        extras = {"log_probs": zero, "values": zero}
+        return MemoryState(hidden=hidden, key=keys.typed(key), extras=extras)
+
+    def policy(
+        self, state: TrainingState, obs: Any, memory: MemoryState
+    ) -> tuple[jax.Array, TrainingState, MemoryState]:
+        """Chooses one action and returns (action int32, state, memory).
+
+        Draws one word from `fold_in(memory.key, 0)`. `memory.extras` holds the
+        log-probability of the action under the policy (also when `greedy`, which takes
+        the likeliest, of several the lowest) and the value of `obs`.
+        """
+        logits, value = self._outputs(state.params, obs)
+        if self.greedy:
+            index = categorical.mode(logits)
+        else:
+            index = categorical.sample(keys.words(memory.key, 1)[0], logits)
+        log_prob = categorical.log_prob(logits, index)
+        memory = memory.replace(
+            key=jax.random.fold_in(memory.key, 1),
+            extras={"log_probs": log_prob, "values": value},
+        )
+        dtype = jax.dtypes.canonicalize_dtype(self.action_space.dtype)
+        return (index + self._first_action).astype(dtype), state, memory
+
+    def value(self, state: TrainingState, obs: Any, memory: MemoryState) -> jax.Array:
+        return self._outputs(state.params, obs)[1]
+
+    def evaluate(
+        self, state: TrainingState, sample: Sample
+    ) -> tuple[jax.Array, jax.Array, jax.Array]:
+        logits, values = self._outputs(state.params, sample.observations)
+        actions = sample.actions - self._first_action
+        log_probs = categorical.log_prob(logits, actions)
+        return log_probs, values, categorical.entropy(logits)
+
+    @property
+    def _first_action(self) -> int:
+        return int(self.action_space.start)  # type: ignore[attr-defined]
+
+    def _outputs(self, params: Any, observations: Any) -> tuple[jax.Array, jax.Array]:
+        return networks.apply(
+            self.network, params, observations, self.observation_space
+        )
+
+
+def _make(module_class: Any, *options: dict[str, Any] | None) -> nn.Module:
+    """Returns a module made with options; the last ones win, lists become tuples."""
+    merged = {name: x for given in options for name, x in (given or {}).items()}
+    return module_class(
+        **{n: tuple(x) if isinstance(x, list) else x for n, x in merged.items()}
+    )
+
+
+def _with_overrides(config: LearnerConfig, overrides: dict[str, Any]) -> LearnerConfig:
+    known = [field.name for field in dataclasses.fields(config)]
+    for name in overrides:
+        if name not in known:
+            near = closest(name, known)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            raise ValueError(
+                f"{type(config).__name__} has no option {name!r}{hint} "
+                f"Its options: {', '.join(known)}"
+            )
+    return dataclasses.replace(config, **overrides)

@@ -1,0 +1,70 @@
+"""Splits a batch `[T, E, ...]` into minibatches along one of its two leading axes.
+
+Whole games are permuted where their number allows it: that keeps sequences together
+and sorts E numbers instead of T * E.
+"""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Int, Key
+
+TIME, GAMES = 0, 1
+
+
+def axis(
+    num_steps: int, num_games: int, num_minibatches: int, *, recurrent: bool = False
+) -> int:
+    """Returns the axis to permute: `GAMES`, else `TIME` for a memoryless learner.
+
+    Raises:
+        ValueError: If `num_minibatches` divides neither the games nor, for a
+            memoryless learner, the steps.
+    """
+    if num_games % num_minibatches == 0:
+        return GAMES
+    if recurrent:
+        raise ValueError(
+            f"num_minibatches={num_minibatches} does not divide the {num_games} games "
+            "of the batch, and a recurrent learner keeps each game in one minibatch: "
+            "change num_minibatches or num_envs"
+        )
+    if num_steps % num_minibatches == 0:
+        return TIME
+    raise ValueError(
+        f"num_minibatches={num_minibatches} divides neither the {num_games} games nor "
+        f"the {num_steps} steps of the batch: change num_minibatches, num_envs or the "
+        "number of steps"
+    )
+
+
+def indices(
+    key: Key[Array, ""], size: int, num_epochs: int, num_minibatches: int
+) -> Int[Array, "updates part"]:
+    """Returns the indices of each minibatch; every epoch is a permutation of `size`.
+
+    Args:
+        key: Folded by the number of the epoch.
+        size: Length of the permuted axis; `num_minibatches` divides it.
+        num_epochs: Passes over the batch.
+        num_minibatches: Minibatches of a pass.
+    """
+    epochs = jax.vmap(jax.random.fold_in, (None, 0))(key, jnp.arange(num_epochs))
+    orders = jax.vmap(lambda k: jax.random.permutation(k, size))(epochs)
+    # [epochs, size] -> [epochs * minibatches, size / minibatches]
+    return orders.reshape(num_epochs * num_minibatches, size // num_minibatches)
+
+
+def take(batch: Any, index: Int[Array, " part"], axis: int) -> Any:
+    """Returns the part of every leaf of `batch` at `index` along `axis`.
+
+    The whole axis comes back in its own order: a mean over it does not care.
+    """
+
+    def part(x):
+        if index.shape[0] == x.shape[axis]:
+            return x
+        return jnp.take(x, index, axis=axis, mode="clip")
+
+    return jax.tree.map(part, batch)

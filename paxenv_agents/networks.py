@@ -1,0 +1,197 @@
+"""Networks of policies over a finite set of actions, and what they read.
+
+A network maps features `[..., F]` to logits `[..., A]`, a value `[...]`, or both. Which
+one an agent has follows from its spaces and its config, never from a game's name.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import gymnasium
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import linen as nn
+
+from paxenv import spaces
+
+ACTIVATIONS: dict[str, Callable[[jax.Array], jax.Array]] = {
+    "tanh": nn.tanh,
+    "relu": nn.relu,
+    "silu": nn.silu,
+}
+HIDDEN_SCALE, POLICY_SCALE, VALUE_SCALE = 2.0**0.5, 0.01, 1.0
+#: Up to here a network is evaluated on all observations of a `Discrete` space, and
+#: the outputs are looked up: many games then cost about as much as one.
+MAX_TABULATED = 32
+
+
+class MLPTorso(nn.Module):
+    """Dense layers with orthogonal weights.
+
+    Attributes:
+        hidden_dims: Widths of the layers; none returns the features themselves.
+        activation: A name in `ACTIVATIONS`.
+    """
+
+    hidden_dims: Sequence[int] = (64, 64)
+    activation: str = "tanh"
+
+    @nn.compact
+    def __call__(self, features: jax.Array) -> jax.Array:
+        for width in self.hidden_dims:
+            init = nn.initializers.orthogonal(HIDDEN_SCALE)
+            features = nn.Dense(width, kernel_init=init)(features)
+            features = ACTIVATIONS[self.activation](features)
+        return features
+
+
+class MLPActor(nn.Module):
+    """Features to logits `[..., A]`, nearly uniform at first.
+
+    Attributes:
+        num_actions: A.
+        hidden_dims: Widths of the hidden layers; none gives a linear policy, without
+            bias, which on one-hot observations is one row of logits per state.
+        activation: A name in `ACTIVATIONS`.
+    """
+
+    num_actions: int
+    hidden_dims: Sequence[int] = (64, 64)
+    activation: str = "tanh"
+
+    @nn.compact
+    def __call__(self, features: jax.Array) -> jax.Array:
+        hidden = MLPTorso(self.hidden_dims, self.activation)(features)
+        return _head(self.num_actions, POLICY_SCALE, bool(self.hidden_dims))(hidden)
+
+
+class MLPCritic(nn.Module):
+    """Features to a value `[...]`; attributes as in `MLPActor`."""
+
+    hidden_dims: Sequence[int] = (64, 64)
+    activation: str = "tanh"
+
+    @nn.compact
+    def __call__(self, features: jax.Array) -> jax.Array:
+        hidden = MLPTorso(self.hidden_dims, self.activation)(features)
+        return _head(1, VALUE_SCALE, bool(self.hidden_dims))(hidden)[..., 0]
+
+
+class SeparateActorCritic(nn.Module):
+    """Features to (logits, value) by two networks that share nothing."""
+
+    actor: nn.Module
+    critic: nn.Module
+
+    def __call__(self, features: jax.Array) -> tuple[jax.Array, jax.Array]:
+        return self.actor(features), self.critic(features)  # type: ignore[operator]
+
+
+class SharedActorCritic(nn.Module):
+    """Features to (logits, value) by two heads on one torso, as in `MLPActor`."""
+
+    num_actions: int
+    hidden_dims: Sequence[int] = (64, 64)
+    activation: str = "tanh"
+
+    @nn.compact
+    def __call__(self, features: jax.Array) -> tuple[jax.Array, jax.Array]:
+        hidden = MLPTorso(self.hidden_dims, self.activation)(features)
+        bias = bool(self.hidden_dims)
+        logits = _head(self.num_actions, POLICY_SCALE, bias)(hidden)
+        return logits, _head(1, VALUE_SCALE, bias)(hidden)[..., 0]
+
+
+class TabularActorCritic(nn.Module):
+    """One row of logits and one value for each state, all 0: a uniform start.
+
+    Reads states (int32 `[...]`) or one-hot features `[..., num_states]`. Features with
+    several ones get the sum of their rows: a linear policy.
+    """
+
+    num_states: int
+    num_actions: int
+
+    @nn.compact
+    def __call__(self, state: jax.Array) -> tuple[jax.Array, jax.Array]:
+        zeros = nn.initializers.zeros_init()
+        logits = self.param("logits", zeros, (self.num_states, self.num_actions))
+        values = self.param("values", zeros, (self.num_states,))
+        if jnp.issubdtype(state.dtype, jnp.integer):
+            return logits[state], values[state]
+        return _rows(state, logits), _rows(state, values)
+
+
+def init(
+    network: nn.Module, key: jax.Array, observation_space: gymnasium.Space
+) -> dict[str, Any]:
+    """Returns fresh parameters of a network that reads this space."""
+    space = observation_space
+    example = jnp.full(space.shape or (), getattr(space, "start", 0), jnp.int32)
+    variables = network.init(key, _encode(network, example, space))
+    return variables["params"]  # type: ignore[return-value]
+
+
+def apply(
+    network: nn.Module,
+    params: Any,
+    observations: jax.Array,
+    observation_space: gymnasium.Space,
+) -> tuple[jax.Array, jax.Array]:
+    """Returns (logits `[..., A]`, values `[...]`) of observations `[..., *space]`."""
+    space = observation_space
+    if isinstance(space, gymnasium.spaces.Discrete) and space.n <= MAX_TABULATED:
+        num_states = int(space.n)
+        chosen = _one_hot(_index(observations, space), num_states)
+        every = jnp.eye(num_states, dtype=jnp.float32)
+        tables = network.apply({"params": params}, every)
+        return jax.tree.map(lambda table: _rows(chosen, table), tables)
+    features = _encode(network, observations, space)
+    return network.apply({"params": params}, features)  # type: ignore[return-value]
+
+
+def num_features(space: gymnasium.Space) -> int:
+    """Returns the number of features that networks see of an observation.
+
+    Raises:
+        ValueError: If the space is neither a `Box` nor `Discrete`.
+    """
+    if isinstance(space, gymnasium.spaces.Discrete):
+        return int(space.n)
+    if isinstance(space, gymnasium.spaces.Box):
+        return int(np.prod(space.shape))
+    raise ValueError(
+        f"networks read Box and Discrete observations, got {space}: flatten them, for "
+        "instance with a wrapper"
+    )
+
+
+def _encode(network: nn.Module, observations: Any, space: gymnasium.Space) -> jax.Array:
+    if isinstance(space, gymnasium.spaces.Discrete):
+        index = _index(observations, space)
+        if isinstance(network, TabularActorCritic):
+            return index
+        return _one_hot(index, int(space.n))
+    # [..., *space] -> [..., F]
+    batch = observations.shape[: observations.ndim - len(space.shape or ())]
+    features = jnp.reshape(observations, (*batch, num_features(space)))
+    return features.astype(jnp.float32)
+
+
+def _index(observations: Any, space: gymnasium.spaces.Discrete) -> jax.Array:
+    return spaces.decode_state(observations, space) - int(space.start)
+
+
+def _one_hot(index: jax.Array, num_states: int) -> jax.Array:
+    return (jnp.arange(num_states) == index[..., None]).astype(jnp.float32)
+
+
+def _rows(one_hot: jax.Array, table: jax.Array) -> jax.Array:
+    # Full precision: on accelerators a product may otherwise round the table.
+    return jnp.matmul(one_hot, table, precision=jax.lax.Precision.HIGHEST)
+
+
+def _head(width: int, scale: float, bias: bool) -> nn.Dense:
+    init = nn.initializers.orthogonal(scale)
+    return nn.Dense(width, use_bias=bias, kernel_init=init)

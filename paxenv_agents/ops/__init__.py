@@ -1,0 +1,1 @@
+"""Maths of learners: pure functions of arrays, without agents, games or networks."""
