@@ -1,0 +1,104 @@
+"""Coin games of the literature, and how to make one by name."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from paxenv import registry
+from paxenv.envs import coin_rules
+from paxenv.envs.coin_game import CoinGame, EnvParams
+
+_ONE_COIN = {
+    "num_actions": 4,
+    "coins": "single",
+    "spawn": "off_agents",
+    "egocentric": False,
+    "view": "shared",
+}
+
+PRESETS: Mapping[str, Mapping[str, Any]] = {
+    # Two coins, rewards of all steps paid.
+    "pax": {"num_inner_steps": 16},
+    # As published: the last step of an inner episode pays nothing and ends the game.
+    "pax2022": {
+        "num_inner_steps": 16,
+        "boundary_reward": "zero",
+        "horizon": "terminate",
+    },
+    # Rutherford et al., JaxMARL (2023), release 0.2.
+    "jaxmarl0.2": {
+        "num_inner_steps": 10,
+        "num_outer_steps": 10,
+        "egocentric": False,
+        "boundary_reward": "zero",
+        "horizon": "terminate",
+    },
+    # Lu et al., Model-Free Opponent Shaping (2022), the symmetric game: 15 steps of
+    # play and a step in which the board is redrawn.
+    "mfos2022": {
+        "num_inner_steps": 16,
+        "num_outer_steps": 16,
+        "num_actions": 4,
+        "egocentric": False,
+        "layout": "CHW",
+        "reset_consumes_step": True,
+        "extra_planes": True,
+        "horizon": "terminate",
+    },
+    # Foerster et al., Learning with Opponent-Learning Awareness (2018): red wins ties.
+    "lola2018": {
+        **_ONE_COIN,
+        "num_inner_steps": 150,
+        "start_overlap": False,
+        "tie": "first",
+        "layout": "CHW",
+        "horizon": "terminate",
+    },
+    # Zhao et al., Proximal Learning with Opponent-Learning Awareness (2022).
+    "pola2022": {**_ONE_COIN, "num_inner_steps": 50, "layout": "flat_CHW"},
+}
+
+_ALIASES = {"payoff": "payoff_matrix"}
+
+
+def make(preset: str = "pax", **options: Any) -> tuple[CoinGame, EnvParams]:
+    """Makes a coin game and returns `(env, params)`.
+
+    Args:
+        preset: A key of `PRESETS`; `"pax"` is the default game.
+        **options: Arguments of `CoinGame`, which win over the preset's, and fields of
+            `EnvParams`, with `payoff` for `payoff_matrix`.
+
+    Raises:
+        ValueError: If the preset or an option is unknown or has a bad value.
+
+    Example:
+        >>> env, params = make("lola2018", num_inner_steps=20)
+    """
+    if preset not in PRESETS:
+        raise ValueError(
+            f"there is no coin game preset {preset!r}{_near(preset, list(PRESETS))}; "
+            f"presets: {', '.join(PRESETS)}"
+        )
+    arguments = [field.name for field in dataclasses.fields(CoinGame) if field.init]
+    numbers = [field.name for field in dataclasses.fields(EnvParams)]
+    known = [*arguments, *numbers, *_ALIASES, "preset"]
+    for name in options:
+        if name not in known:
+            raise ValueError(
+                f"CoinGame has no option {name!r}{_near(name, known)}; its options: "
+                f"{', '.join(known)}"
+            )
+    renamed = {_ALIASES.get(name, name): value for name, value in options.items()}
+    if len(renamed) < len(options):
+        raise ValueError("payoff and payoff_matrix mean the same: give one of them")
+    if "payoff_matrix" in renamed:
+        coin_rules.check_payoff(renamed["payoff_matrix"])
+    params = EnvParams(**{k: v for k, v in renamed.items() if k in numbers})
+    chosen = {k: v for k, v in renamed.items() if k in arguments}
+    return CoinGame(**{**PRESETS[preset], **chosen}), params
+
+
+def _near(name: object, known: list[str]) -> str:
+    near = registry.closest(str(name), known)
+    return f"; did you mean {near[0]!r}?" if near else ""

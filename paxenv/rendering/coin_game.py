@@ -1,0 +1,77 @@
+"""Pictures of the coin game, by NumPy alone; row 0 is at the bottom."""
+
+from typing import TYPE_CHECKING
+
+import jax
+import numpy as np
+
+from paxenv.envs import coin_rules
+
+if TYPE_CHECKING:
+    from paxenv.environment import Frame
+    from paxenv.envs.coin_game import CoinGame
+
+CELL = 32
+WHITE, GRID = (255, 255, 255), (200, 200, 200)
+PLAYERS = ((205, 40, 40), (40, 80, 205))
+COINS = ((245, 130, 130), (130, 165, 245))
+
+
+def rgb(env: "CoinGame", frame: "Frame") -> np.ndarray:
+    """Returns uint8 `[32 * height, 32 * width, 3]`.
+
+    A cell has a quarter for each thing that may be in it: players are squares in its
+    upper half, coins are discs in its lower half, red left and blue right.
+    """
+    picture = np.full((env.height * CELL, env.width * CELL, 3), WHITE, np.uint8)
+    picture[::CELL], picture[:, ::CELL] = GRID, GRID
+    players, coins = _things(env, frame)
+    square = np.ones((CELL // 2 - 4,) * 2, bool)
+    for colour, place in players:
+        _paint(picture, env, place, (0, colour), square, PLAYERS[colour])
+    across = np.arange(CELL // 2 - 4) - (CELL // 2 - 5) / 2
+    disc = across[:, None] ** 2 + across**2 <= (CELL / 4 - 2) ** 2
+    for colour, place in coins:
+        _paint(picture, env, place, (1, colour), disc, COINS[colour])
+    return picture
+
+
+def text(env: "CoinGame", frame: "Frame") -> str:
+    """Returns the grid, with R and B for the players and r and b for the coins."""
+    players, coins = _things(env, frame)
+    cells = np.full((env.height, env.width, 4), ".")
+    for slot, letters, things in ((0, "RB", players), (2, "rb", coins)):
+        for colour, (row, column) in things:
+            cells[row, column, slot + colour] = letters[colour]
+    border = "+" + ("-" * 4 + "+") * env.width
+    lines = [border]
+    for row in cells[::-1]:
+        lines += ["|" + "|".join("".join(cell) for cell in row) + "|", border]
+    lines.append(f"step {int(frame.state.t)}")
+    if frame.actions is not None:
+        for p, player in enumerate(("red", "blue")):
+            action = env.action_names(p)[int(frame.actions[p])]
+            lines.append(f"{player}: {action}, reward {float(frame.rewards[p]):g}")
+    return "\n".join(lines)
+
+
+def _things(env: "CoinGame", frame: "Frame") -> tuple[list, list]:
+    """Returns players and coins, each as (colour, (row, column))."""
+    board = coin_rules.unpack(env.rules, np.asarray(frame.state.game.board))
+    board = jax.tree.map(int, board)
+    first = board.colour if len(board.coins) == 1 else 0
+    return list(enumerate(board.players)), list(enumerate(board.coins, start=first))
+
+
+def _paint(
+    picture: np.ndarray,
+    env: "CoinGame",
+    place: tuple[int, int],
+    quarter: tuple[int, int],
+    mask: np.ndarray,
+    colour: tuple[int, int, int],
+) -> None:
+    top = (env.height - 1 - place[0]) * CELL + quarter[0] * CELL // 2 + 2
+    left = place[1] * CELL + quarter[1] * CELL // 2 + 2
+    size = len(mask)
+    picture[top : top + size, left : left + size][mask] = colour
