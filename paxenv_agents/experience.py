@@ -110,7 +110,9 @@ def whole_trial(stacked: Experience | None) -> Experience | None:
     """Joins K inner episodes into one sequence: [K, T, E, ...] -> [K * T, E, ...]."""
     if stacked is None:
         return None
-    sample = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), stacked.sample)
+    sample = jax.tree.map(
+        lambda x: x.reshape(x.shape[0] * x.shape[1], *x.shape[2:]), stacked.sample
+    )
     last = jax.tree.map(lambda x: x[-1], (stacked.last_obs, stacked.memory))
     return Experience(sample, *last)
 
