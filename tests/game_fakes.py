@@ -53,7 +53,7 @@ class Counting(Environment):
 
 @dataclasses.dataclass(frozen=True)
 class Dice(Environment):
-    """Every step and opening throws a die; a step pays the last roll, action 1 twice."""
+    """Each step and opening throws a die; a step pays the last roll, by 1 doubled."""
 
     name = "Dice"
 

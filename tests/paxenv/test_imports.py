@@ -62,7 +62,7 @@ def test_public_functions_are_not_shadowed_by_modules():
 
 def test_unknown_name_is_an_attribute_error():
     with pytest.raises(AttributeError, match="'paxenv' has no attribute 'nothing'"):
-        paxenv.nothing
+        _ = paxenv.nothing
 
 
 def test_version_is_that_of_the_distribution(root):

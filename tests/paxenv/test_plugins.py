@@ -138,7 +138,7 @@ def test_unreadable_entry_points_break_nothing(tmp_path, run_python, declared):
     site = install(tmp_path, "broken", declared)
     code = """
 import paxenv
-paxenv.make("IPD")
+assert "pax/IPD-v0" in paxenv.games()
 print([p.refused != "" for p in paxenv.plugins() if p.distribution == "broken"])
 """
     assert run_python(code, [site]) in ("[True]", "[True, True]")

@@ -36,9 +36,9 @@ def test_unknown_game_names_the_closest_ones(name):
 
 
 def test_gymnasium_names_the_closest_game_for_a_misspelt_id():
-    """A20: Gymnasium's own error for a misspelt id of ours names the right one."""
+    """A20: Gymnasium's own error names the right game (it minds upper case)."""
     with pytest.raises(gymnasium.error.Error, match="IPD"):
-        gymnasium.make("pax/ipd-v0")
+        gymnasium.make("pax/IDP-v0")
 
 
 def test_name_like_nothing_points_to_the_list():

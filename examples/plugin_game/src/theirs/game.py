@@ -82,7 +82,8 @@ class PublicGoods(Environment):
         lost = keys.uniform(draws[0]) < params.failure_prob
         pool = jnp.where(lost, 0.0, params.factor * gave.sum())
         rewards = tuple(1 - gave + pool / self.players)
-        played = game + 1
+        # A step after the end is a no-op, but its observation stays in the space.
+        played = jnp.minimum(game + 1, self.num_inner_steps)
         others = (gave.sum() - gave) / (self.players - 1)
         time = (played / self.num_inner_steps).astype(jnp.float32)
         obs = tuple(jnp.stack([share, time]) for share in others)
