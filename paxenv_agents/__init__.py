@@ -8,7 +8,7 @@
 
 Every registered agent is also an attribute: `paxenv_agents.TitForTat(env, player=1)`
 is the line above. Classes that one subclasses or configures (`Agent`, `MemoryOne`,
-`PPO`, ...) are attributes too, and make an agent by `PPO.from_env(env, player)`.
+`PPO`, ...) are attributes too, and make one by `PPO.from_env(env, player=1)`.
 
 Importing this package starts no JAX: agents are names until one is made.
 """
@@ -23,16 +23,22 @@ from paxenv_agents.registry import AgentSpec, PairingError, agents, make_agent
 
 if TYPE_CHECKING:
     from paxenv_agents.agent import Agent
+    from paxenv_agents.naive import Naive, NaiveConfig
+    from paxenv_agents.ppo import PPO, PPOConfig
     from paxenv_agents.strategies.memory_one import MemoryOne
     from paxenv_agents.testing import AgentCheckError, check_agent
     from paxenv_agents.types import MemoryState, Sample, TrainingState
 
 __all__ = [
+    "PPO",
     "Agent",
     "AgentCheckError",
     "AgentSpec",
     "MemoryOne",
     "MemoryState",
+    "Naive",
+    "NaiveConfig",
+    "PPOConfig",
     "PairingError",
     "Sample",
     "TrainingState",
@@ -47,6 +53,10 @@ _LAZY = {
     "AgentCheckError": "paxenv_agents.testing",
     "MemoryOne": "paxenv_agents.strategies.memory_one",
     "MemoryState": "paxenv_agents.types",
+    "Naive": "paxenv_agents.naive",
+    "NaiveConfig": "paxenv_agents.naive",
+    "PPO": "paxenv_agents.ppo",
+    "PPOConfig": "paxenv_agents.ppo",
     "Sample": "paxenv_agents.types",
     "TrainingState": "paxenv_agents.types",
     "check_agent": "paxenv_agents.testing",

@@ -1,7 +1,7 @@
 """The agents that ship with the package, by name: strings, so that nothing is imported.
 
-What `classifier` says of a strategy: `plays` (the kind of game), `memory_depth` (how
-many past joint actions it looks at), `stochastic` (whether it draws).
+What `classifier` says of an agent: `plays` (the kind of game), `memory_depth` (how
+many past joint actions it looks at), `stochastic` (whether it draws), `learns`.
 """
 
 from typing import Any
@@ -10,6 +10,10 @@ from paxenv_agents.registry import AgentSpec
 
 AXELROD = "Axelrod, The Evolution of Cooperation (1984)"
 PAX = "Willi et al., Pax: Scalable Opponent Shaping in JAX (2023)"
+COIN = (
+    "Lerer & Peysakhovich, Maintaining cooperation in complex social dilemmas using "
+    "deep reinforcement learning (2017), for the game; the rule is this package's"
+)
 NOWAK_SIGMUND_1992 = "Nowak & Sigmund, Tit for tat in heterogeneous populations (1992)"
 PAVLOV = (
     "Nowak & Sigmund, A strategy of win-stay, lose-shift that outperforms tit-for-tat "
@@ -18,6 +22,11 @@ PAVLOV = (
 ZERO_DETERMINANT = (
     "Press & Dyson, Iterated Prisoner's Dilemma contains strategies that dominate any "
     "evolutionary opponent (2012)"
+)
+PPO_PAPER = "Schulman et al., Proximal Policy Optimization Algorithms (2017)"
+REINFORCE = (
+    "Williams, Simple statistical gradient-following algorithms for connectionist "
+    "reinforcement learning (1992)"
 )
 
 _STRATEGIES = "paxenv_agents.strategies"
@@ -64,15 +73,24 @@ def _logits(name: str, logits: tuple[float, ...], summary: str) -> AgentSpec:
 
 
 def _coin(
-    name: str, entry: str, summary: str, source: str = PAX, *, stochastic: bool = False
+    name: str, rule: str, kwargs: dict[str, Any], summary: str, source: str = PAX
 ) -> AgentSpec:
     return AgentSpec(
         name,
-        f"{_STRATEGIES}.{entry}",
-        {},
+        f"{_STRATEGIES}.coin:{rule}",
+        kwargs,
         summary,
         source,
-        _plays("coin", memory_depth=0, stochastic=stochastic),
+        _plays("coin", memory_depth=0, stochastic=kwargs.get("tie") == "random"),
+    )
+
+
+def _learner(
+    name: str, entry: str, summary: str, source: str, **options: Any
+) -> AgentSpec:
+    classifier = {"learns": True, **_plays("discrete", 0, stochastic=True)}
+    return AgentSpec(
+        name, f"paxenv_agents.{entry}", options, summary, source, classifier
     )
 
 
@@ -151,8 +169,43 @@ AGENTS: tuple[AgentSpec, ...] = (
         ZERO_DETERMINANT,
         _plays("matrix", memory_depth=1, stochastic=True),
     ),
+    # The coin game, with two coins and five actions.
+    _coin("OwnCoin", "OwnCoin", {}, "Walks to its own coin.", COIN),
+    _coin("Dodger", "Dodger", {}, "Walks to its own coin round the other's.", COIN),
+    _coin(
+        "AnyCoin",
+        "NearestCoin",
+        {"tie": "own", "walk": "column_first"},
+        "Walks to the nearer coin, at equal distances to its own.",
+        COIN,
+    ),
+    _coin(
+        "GoodGreedy",
+        "NearestCoin",
+        {"tie": "own"},
+        "Walks to the nearer coin, at equal distances to its own.",
+    ),
+    _coin(
+        "EvilGreedy",
+        "NearestCoin",
+        {"tie": "other"},
+        "Walks to the nearer coin, at equal distances to the other's.",
+    ),
+    _coin(
+        "RandomGreedy",
+        "NearestCoin",
+        {"tie": "random"},
+        "Walks to the nearer coin, at equal distances to either.",
+    ),
+    _coin("Stay", "Stay", {}, "Never moves."),
     # The infinite matrix game.
     _logits("HyperAltruistic", (20, 20, 20, 20, 20), "Plays the policy of AllC."),
     _logits("HyperDefect", (-20, -20, -20, -20, -20), "Plays the policy of AllD."),
     _logits("HyperTFT", (20, -20, 20, -20, 20), "Plays the policy of TitForTat."),
+    # Learners.
+    _learner("PPO", "ppo:PPO", "Proximal policy optimisation.", PPO_PAPER),
+    _learner(
+        "Tabular", "ppo:PPO", "PPO with a row per state.", PPO_PAPER, tabular=True
+    ),
+    _learner("Naive", "naive:Naive", "REINFORCE with a learnt baseline.", REINFORCE),
 )

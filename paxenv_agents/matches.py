@@ -58,7 +58,7 @@ def play_match(
     episode_keys = key[None]
     table = open_table(lineup, params, states, episode_keys)
 
-    def play_round(carry: Any, _: None) -> tuple[Any, Match]:
+    def play_round(carry: Any, _x: None) -> tuple[Any, Match]:
         env_state, obs, memories = carry
         step_keys = jax.vmap(keys.step)(episode_keys, env_state.t)
         acted = [

@@ -1,0 +1,196 @@
+"""Fixed policies of the coin game: which coin to go for, and by which way."""
+
+import abc
+import dataclasses
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from paxenv import keys
+from paxenv_agents.agent import Agent
+from paxenv_agents.strategies.coin_sight import CoinSight
+from paxenv_agents.types import MemoryState, TrainingState
+
+RIGHT, LEFT, UP, DOWN, STAY = range(5)
+#: (rows up, columns right) of each action.
+MOVES = ((0, 1), (0, -1), (1, 0), (-1, 0), (0, 0))
+WALKS = ("pax", "column_first", "row_first")
+TIES = ("own", "other", "random")
+
+Offset = tuple[int, int]
+
+
+@dataclasses.dataclass(frozen=True)
+class CoinPolicy(Agent):
+    """A rule that looks at where both coins lie, seen from the player.
+
+    Works from every observation of a two-coin game with five actions: egocentric,
+    absolute or shared views, one-hot in any layout or an index. Made by
+    `from_env(env, player)`.
+
+    Attributes:
+        sight: How to read the seat's observations.
+
+    Raises:
+        PairingError: From `from_env`, if it is not such a game.
+    """
+
+    _: dataclasses.KW_ONLY
+    sight: CoinSight
+
+    @classmethod
+    def from_env(cls, env: Any, player: int = 0, **config: Any) -> "CoinPolicy":
+        sight = CoinSight.of(env, player)
+        spaces = env.observation_space(player), env.action_space(player)
+        return cls(*spaces, sight=sight, **config)
+
+    @abc.abstractmethod
+    def choices(self, own: Offset, other: Offset) -> tuple[int, ...]:
+        """Returns the one or two actions that the rule takes with equal chance.
+
+        Args:
+            own: The shortest way to the own coin, (rows up, columns right), signed.
+            other: The shortest way to the other's coin.
+        """
+
+    @functools.cached_property
+    def _table(self) -> np.ndarray:
+        """All choices, int32 `[own coin's relative cell, other's, 2]`."""
+        cells = range(self.sight.game.rules.num_cells)
+        offsets = [self.sight.offset(cell) for cell in cells]
+        rows = [[self.choices(own, other) for other in offsets] for own in offsets]
+        return np.array([[(c[0], c[-1]) for c in row] for row in rows], np.int32)
+
+    def policy(
+        self, state: TrainingState, obs: Any, memory: MemoryState
+    ) -> tuple[jax.Array, TrainingState, MemoryState]:
+        own, other = self.sight.coins(obs)
+        table = self._table
+        if self.greedy or (table[..., 0] == table[..., 1]).all():
+            return jnp.asarray(table[..., 0])[own, other], state, memory
+        coin_flip = keys.below(keys.words(memory.key, 1)[0], 2)
+        action = jnp.asarray(table)[own, other, coin_flip]
+        return action, state, memory.replace(key=jax.random.fold_in(memory.key, 1))
+
+
+@dataclasses.dataclass(frozen=True)
+class OwnCoin(CoinPolicy):
+    """Walks to its own coin by a shortest path and never looks at the other's.
+
+    Attributes:
+        walk: The way, see `first_move`.
+    """
+
+    _: dataclasses.KW_ONLY
+    walk: str = "column_first"
+
+    def __post_init__(self) -> None:
+        _check("walk", self.walk, WALKS)
+
+    def choices(self, own: Offset, other: Offset) -> tuple[int, ...]:
+        return (first_move(own, self.walk),)
+
+
+@dataclasses.dataclass(frozen=True)
+class Dodger(CoinPolicy):
+    """Walks to its own coin by a shortest path round the other's coin.
+
+    Takes the first action in the order right, left, up, down, stay that is on a
+    shortest path and does not land on the other's coin; if there is none, the first
+    on a shortest path.
+    """
+
+    def choices(self, own: Offset, other: Offset) -> tuple[int, ...]:
+        best = [a for a in range(len(MOVES)) if self._is_shortest(a, own)]
+        dodging = [a for a in best if not self._is_at(MOVES[a], other)]
+        return ((dodging or best)[0],)
+
+    def _is_shortest(self, action: int, target: Offset) -> bool:
+        if target == (0, 0):
+            return action == STAY
+        return action != STAY and self._distance(MOVES[action], target) < distance(
+            target
+        )
+
+    def _is_at(self, place: Offset, target: Offset) -> bool:
+        return self._distance(place, target) == 0
+
+    def _distance(self, place: Offset, target: Offset) -> int:
+        """Returns the number of steps from `place` to `target` on the torus."""
+        game = self.sight.game
+        row = (target[0] - place[0]) % game.height
+        column = (target[1] - place[1]) % game.width
+        return distance(self.sight.offset(row * game.width + column))
+
+
+@dataclasses.dataclass(frozen=True)
+class NearestCoin(CoinPolicy):
+    """Walks to whichever coin is nearer, and takes it.
+
+    Attributes:
+        tie: Which coin it goes for at equal distances: `"own"` (`AnyCoin`,
+            `GoodGreedy`), `"other"` (`EvilGreedy`), or either at `"random"`
+            (`RandomGreedy`), anew in every step; with `greedy` the own one.
+        walk: The way, see `first_move`.
+    """
+
+    _: dataclasses.KW_ONLY
+    tie: str = "own"
+    walk: str = "pax"
+
+    def __post_init__(self) -> None:
+        _check("tie", self.tie, TIES)
+        _check("walk", self.walk, WALKS)
+
+    def choices(self, own: Offset, other: Offset) -> tuple[int, ...]:
+        to_own, to_other = first_move(own, self.walk), first_move(other, self.walk)
+        if distance(own) != distance(other):
+            return (to_own if distance(own) < distance(other) else to_other,)
+        return {
+            "own": (to_own,),
+            "other": (to_other,),
+            "random": (to_own, to_other),
+        }[self.tie]
+
+
+@dataclasses.dataclass(frozen=True)
+class Stay(CoinPolicy):
+    """Never moves; takes the coins that appear under it."""
+
+    def choices(self, own: Offset, other: Offset) -> tuple[int, ...]:
+        return (STAY,)
+
+
+def distance(offset: Offset) -> int:
+    """Returns the number of steps of a way."""
+    return abs(offset[0]) + abs(offset[1])
+
+
+def first_move(target: Offset, walk: str) -> int:
+    """Returns the first action of a shortest path to an offset.
+
+    Args:
+        target: (rows up, columns right), signed; (0, 0) stays.
+        walk: What to do where both a row and a column must change: `"column_first"`,
+            `"row_first"`, or `"pax"`, up for (+, +), left for (+, -), right for (-, +)
+            and down for (-, -).
+    """
+    row, column = target
+    if column == 0 and row == 0:
+        return STAY
+    by_column = RIGHT if column > 0 else LEFT
+    by_row = UP if row > 0 else DOWN
+    if row == 0:
+        return by_column
+    if column == 0:
+        return by_row
+    changes_row = (row > 0) == (column > 0) if walk == "pax" else walk == "row_first"
+    return by_row if changes_row else by_column
+
+
+def _check(option: str, value: str, known: tuple[str, ...]) -> None:
+    if value not in known:
+        raise ValueError(f"{option} must be one of {known}, got {value!r}")
