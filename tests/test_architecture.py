@@ -1,0 +1,257 @@
+"""Rules of the code base that no single module can keep by itself."""
+
+import ast
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+#: Packages from the bottom up: each may import itself and those before it.
+PACKAGES = ("paxenv", "paxenv_agents", "runners")
+MODULES = sorted(path for name in PACKAGES for path in (ROOT / name).rglob("*.py"))
+TEXTS = sorted(
+    path
+    for folder in (*PACKAGES, "tests", "examples", "docs", ".ci")
+    for path in (ROOT / folder).rglob("*")
+    if path.suffix in {"", ".py", ".md", ".toml", ".yaml", ".yml", ".json", ".sh"}
+    and path.is_file()
+    and "__pycache__" not in path.parts
+) + sorted(path for path in ROOT.glob("*") if path.suffix in {".md", ".toml", ".cff"})
+
+MAX_LINES = 400
+MAX_FUNCTION_LINES = 60
+
+#: Modules that are loaded before anything is made.
+LIGHT = (
+    "paxenv/__init__.py",
+    "paxenv/catalogue.py",
+    "paxenv/entry_points.py",
+    "paxenv/registration.py",
+    "paxenv/registry.py",
+    "paxenv_agents/__init__.py",
+    "paxenv_agents/catalogue.py",
+    "paxenv_agents/registry.py",
+    "runners/__init__.py",
+)
+HEAVY = {"jax", "jaxlib", "flax", "optax", "evosax", "orbax", "matplotlib"}
+
+#: What the distribution depends on, by the names that are imported.
+DEPENDENCIES = {
+    *("jax", "jaxlib", "flax", "optax", "evosax", "orbax", "gymnasium", "pettingzoo"),
+    *("click", "jaxtyping", "matplotlib", "numpy", "yaml", "rich"),
+}
+#: Modules that are imported only by who asks for an extra.
+EXTRAS = {"paxenv/adapters/sb3_vec_env.py": {"stable_baselines3"}}
+
+SHARED_TYPES = (
+    *("Environment", "EnvState", "GameParams", "Accumulator", "Frame", "GameSpec"),
+    *("Agent", "AgentSpec", "TrainingState", "MemoryState", "Sample"),
+    *("PPOConfig", "Slot", "Lineup", "Experiment"),
+)
+EMPTY_NAMES = {"utils", "util", "helpers", "helper", "misc", "common", "base_agent"}
+
+
+def relative(path):
+    return path.relative_to(ROOT).as_posix()
+
+
+def parse(path):
+    return ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
+
+
+def imported(node):
+    """Returns the dotted names that one import statement names."""
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    if isinstance(node, ast.ImportFrom):
+        assert node.level == 0, f"relative import in line {node.lineno}"
+        return [f"{node.module}.{alias.name}" for alias in node.names]
+    return []
+
+
+def at_module_level(tree):
+    """Yields the statements that run at import, not those for type checkers."""
+    pending = list(tree.body)
+    while pending:
+        node = pending.pop()
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            continue
+        yield node
+        if isinstance(node, ast.If | ast.Try | ast.With):
+            pending += [
+                n for n in ast.iter_child_nodes(node) if isinstance(n, ast.stmt)
+            ]
+
+
+def functions(tree):
+    kinds = ast.FunctionDef | ast.AsyncFunctionDef
+    return [node for node in ast.walk(tree) if isinstance(node, kinds)]
+
+
+def classes(tree):
+    return [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+
+
+def bases(node):
+    return {ast.unparse(base).rpartition(".")[2] for base in node.bases}
+
+
+def extends_a_dependency(node):
+    names = {ast.unparse(base) for base in node.bases}
+    return any(n.startswith(("click.", "gymnasium.", "pettingzoo.")) for n in names)
+
+
+def each_module():
+    return pytest.mark.parametrize("path", MODULES, ids=relative)
+
+
+@each_module()
+def test_imports_go_one_way(path):
+    rank = PACKAGES.index(path.relative_to(ROOT).parts[0])
+    forbidden = {*PACKAGES[rank + 1 :], "tests", "examples"}
+    upward = [
+        name
+        for node in ast.walk(parse(path))
+        for name in imported(node)
+        if name.partition(".")[0] in forbidden
+    ]
+    assert upward == []
+
+
+def test_no_game_imports_another_game():
+    trees = {path.stem: parse(path) for path in (ROOT / "paxenv/envs").glob("*.py")}
+    games = {
+        stem
+        for stem, tree in trees.items()
+        if any("Environment" in bases(node) for node in classes(tree))
+    }
+    assert "iterated_matrix_game" in games
+    crossings = [
+        (stem, name)
+        for stem in sorted(games)
+        for node in ast.walk(trees[stem])
+        for name in imported(node)
+        if name.startswith("paxenv.envs.") and name.split(".")[2] in games - {stem}
+    ]
+    assert crossings == []
+
+
+@pytest.mark.parametrize("name", LIGHT)
+def test_light_module_imports_nothing_heavy(name):
+    names = [n for node in at_module_level(parse(ROOT / name)) for n in imported(node)]
+    assert HEAVY.isdisjoint(n.partition(".")[0] for n in names)
+
+
+@each_module()
+def test_optional_package_is_imported_where_it_is_used(path):
+    known = {*DEPENDENCIES, *PACKAGES, *sys.stdlib_module_names}
+    known |= EXTRAS.get(relative(path), set())
+    names = [n for node in at_module_level(parse(path)) for n in imported(node)]
+    assert {n.partition(".")[0] for n in names} <= known
+
+
+@each_module()
+def test_module_is_short(path):
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= MAX_LINES
+
+
+@each_module()
+def test_functions_are_short(path):
+    long = {}
+    for node in functions(parse(path)):
+        documented = ast.get_docstring(node) is not None
+        first = node.body[1 if documented and len(node.body) > 1 else 0]
+        lines = (node.end_lineno or 0) - first.lineno + 1
+        if lines > MAX_FUNCTION_LINES:
+            long[node.name] = lines
+    assert long == {}
+
+
+@pytest.mark.parametrize("name", SHARED_TYPES)
+def test_shared_type_is_defined_exactly_once(name):
+    where = [
+        relative(path)
+        for path in MODULES
+        for node in classes(parse(path))
+        if node.name == name
+    ]
+    assert len(where) == 1, where
+
+
+def test_no_module_is_named_for_nothing():
+    assert [relative(p) for p in MODULES if p.stem in EMPTY_NAMES] == []
+
+
+@each_module()
+def test_public_names_are_documented(path):
+    tree = parse(path)
+    if tree.body:
+        assert ast.get_docstring(tree), "the module"
+    public = [
+        node
+        for node in tree.body
+        if isinstance(node, ast.FunctionDef | ast.ClassDef)
+        and not node.name.startswith("_")
+    ]
+    assert [node.name for node in public if not ast.get_docstring(node)] == []
+
+
+def test_public_methods_are_documented_where_they_are_first_defined():
+    """A method may lean on the docstring of the method that it overrides."""
+    methods = [
+        (relative(path), owner.name, node)
+        for path in MODULES
+        for owner in classes(parse(path))
+        if not owner.name.startswith("_") and not extends_a_dependency(owner)
+        for node in owner.body
+        if isinstance(node, ast.FunctionDef) and not node.name.startswith("_")
+    ]
+    contracts = {node.name for _, _, node in methods if ast.get_docstring(node)}
+    bare = [
+        f"{path}: {owner}.{node.name}"
+        for path, owner, node in methods
+        if node.name not in contracts
+    ]
+    assert bare == []
+
+
+FORBIDDEN = {
+    "a path of one machine": r"\.\./shar"
+    + "ed|/work/(main|shar"
+    + "ed|venv)|/home/\\w+/",
+    "a debugger": r"\bbreak" + r"point\(|\bpdb\.set_" + "trace",
+    "a note without an issue": r"\b(TO" + r"DO|FIX" + r"ME|X" + r"XX)\b(?!\(#\d+\))",
+}
+
+
+@pytest.mark.parametrize("what", FORBIDDEN)
+def test_nothing_forbidden_is_written_anywhere(what):
+    found = [
+        f"{relative(path)}:{number}"
+        for path in TEXTS
+        for number, line in enumerate(path.read_text("utf-8").splitlines(), 1)
+        if re.search(FORBIDDEN[what], line)
+    ]
+    assert found == []
+
+
+def test_nothing_is_printed_by_the_library():
+    """Progress and tables go through rich and click, games print nothing at all."""
+    found = [
+        f"{relative(path)}:{node.lineno}"
+        for path in MODULES
+        for node in ast.walk(parse(path))
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id == "print"
+    ]
+    assert found == []
+
+
+def test_test_files_have_unique_names():
+    """Without `__init__.py` in tests, two files of one name cannot be collected."""
+    names = [path.name for path in (ROOT / "tests").rglob("test_*.py")]
+    assert sorted(names) == sorted(set(names))
+    assert list((ROOT / "tests").rglob("__init__.py")) == []
