@@ -135,14 +135,14 @@ def test_every_command_is_run_by_some_test():
 @pytest.mark.parametrize("page", sorted({c[0] for c in paxrun_commands()}))
 def test_paxrun_lines_are_accepted(page):
     """`--dry-run` resolves everything that a run reads, and plays nothing."""
-    from runners.cli import main
+    from runners.cli import cli
 
     for _, line, command in [c for c in paxrun_commands() if c[0] == page]:
         words = shlex.split(command)[1:]
         if words[0] in ("rl", "eval", "run") and "--help" not in words:
             words.append("--dry-run")
         moves = "0\n" * 200 if words[0] == "play" else None
-        result = CliRunner().invoke(main, words, input=moves)
+        result = CliRunner().invoke(cli, words, input=moves)
         assert result.exit_code == 0, f"{page}:{line}: {command}\n{result.output}"
 
 
