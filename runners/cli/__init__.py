@@ -1,0 +1,83 @@
+"""`paxrun`, the command line: for `--help` nothing heavy is imported."""
+
+import importlib
+import sys
+from typing import Any
+
+import click
+
+#: Command, module, and what the list of commands says about it.
+COMMANDS = {
+    "rl": "runners.cli.experiment",
+    "eval": "runners.cli.experiment",
+    "run": "runners.cli.experiment",
+    "play": "runners.cli.play",
+    "describe": "runners.cli.describe",
+    "list": "runners.cli.listing",
+    "config": "runners.cli.config",
+}
+ATTRIBUTES = {"eval": "evaluate", "list": "list_command", "config": "config_group"}
+
+HELP = """Social-dilemma games and learning agents, from the command line.
+
+\b
+  paxrun rl                               train PPO against TitForTat
+  paxrun rl imp/tabular_v_tabular         run a stored experiment
+  paxrun rl --env IPD --agent2 AllD       choose the game and the players
+  paxrun rl ipd/ppo num_envs=10 seed=3    change settings
+  paxrun eval --agent1 Grim --agent2 Random
+  paxrun play IPD --against TitForTat     play it yourself
+
+Settings are written KEY=VALUE; `paxrun config show` lists them all. Results go to
+exp/<experiment>/<run>/.
+"""
+
+
+class LazyGroup(click.Group):
+    """Imports a command when it is used; bare settings mean the command `run`."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module = importlib.import_module(COMMANDS[cmd_name])
+        return getattr(module, ATTRIBUTES.get(cmd_name, cmd_name))
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if args and _is_setting(args[0]):
+            args = ["run", *args]
+        return super().parse_args(ctx, args)
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        name = args[0]
+        if not name.startswith("-") and self.get_command(ctx, name) is None:
+            from paxenv.registry import closest
+
+            near = closest(name, list(COMMANDS))
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            ctx.fail(
+                f"there is no command {name!r}{hint} The commands: "
+                f"{', '.join(COMMANDS)}"
+            )
+        return super().resolve_command(ctx, args)
+
+
+@click.command(
+    cls=LazyGroup, help=HELP, context_settings={"help_option_names": ["-h", "--help"]}
+)
+@click.version_option(package_name="paxenv", prog_name="paxrun")
+def cli() -> None:
+    """The root of all commands."""
+
+
+def main() -> None:
+    """Runs the command line: 0 done, 1 failed, 2 a user's mistake, 130 interrupted."""
+    cli(prog_name="paxrun" if sys.argv[0].endswith("paxrun") else "python -m runners")
+
+
+def _is_setting(word: str) -> bool:
+    if word.startswith("-"):
+        return False
+    return word.startswith("+") or "=" in word or "/" in word

@@ -1,0 +1,27 @@
+"""`paxrun describe`: the rules of a game, as a newcomer needs them."""
+
+import click
+
+from runners.cli.errors import SettingsCommand, user_errors
+
+
+@click.command(cls=SettingsCommand)
+@click.argument("game")
+@click.argument("words", nargs=-1, metavar="[KEY=VALUE ...]")
+def describe(game: str, words: tuple[str, ...]) -> None:
+    """Explain a game: players, actions, what each player sees, and what it pays.
+
+    KEY=VALUE changes options of the game, such as payoff or num_inner_steps.
+    """
+    from paxenv.registry import find
+    from runners.config.overrides import game_options
+    from runners.description import description
+    from runners.plan import make_game
+
+    with user_errors(every_value_error=True):
+        spec = find(game)
+        env, params, notices = make_game(spec, game_options(words))
+    for line in description(spec, env, params):
+        click.echo(line)
+    for notice in notices:
+        click.secho(f"note: {notice}", fg="yellow")

@@ -1,0 +1,56 @@
+"""A user's mistake is a message and exit code 2, never a traceback."""
+
+import contextlib
+import itertools
+from collections.abc import Iterator, Sequence
+
+import click
+
+
+@contextlib.contextmanager
+def user_errors(*, every_value_error: bool = False) -> Iterator[None]:
+    """Turns a ConfigError inside into a usage error.
+
+    Args:
+        every_value_error: Whether any ValueError is the user's: true where only what
+            the user wrote is being read and put together.
+    """
+    from runners.config import ConfigError
+
+    try:
+        yield
+    except ConfigError as error:
+        raise click.UsageError(str(error), click.get_current_context()) from error
+    except ValueError as error:
+        if not every_value_error:
+            raise
+        raise click.UsageError(str(error), click.get_current_context()) from error
+
+
+class SettingsCommand(click.Command):
+    """A command that takes `KEY=VALUE`, and says so when it meets `--key value`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        words = list(args)
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            hint = _hint(error.option_name, words)
+            raise click.UsageError(f"{error.format_message()} {hint}", ctx) from None
+
+
+def _hint(option: str, words: Sequence[str]) -> str:
+    from runners.config.layers import HINTS
+
+    name = option.lstrip("-").replace("-", "_")
+    if not name[:1].isalpha():
+        return (
+            "A number below zero needs a name before it: KEY=-1, or "
+            '--payoff "-1,-3,0,-2".'
+        )
+    following = {word: after for word, after in itertools.pairwise(words)}
+    value = following.get(option, "VALUE")
+    if any(word.startswith(f"{option}=") for word in words):
+        value = next(w for w in words if w.startswith(f"{option}=")).partition("=")[2]
+    key = HINTS.get(name, name).split(" ")[0].rstrip(",")
+    return f"Settings are written KEY=VALUE: {key}={value}"

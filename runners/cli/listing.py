@@ -1,0 +1,88 @@
+"""`paxrun list`: what there is."""
+
+import json
+from typing import Any
+
+import click
+
+KINDS = ("envs", "agents", "experiments", "plugins")
+DISTRIBUTED = "pax/"
+
+
+@click.command("list")
+@click.argument("kind", type=click.Choice(KINDS))
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def list_command(kind: str, as_json: bool) -> None:
+    """List games, agents, stored experiments or plugins."""
+    rows = {
+        "envs": _envs,
+        "agents": _agents,
+        "experiments": _experiments,
+        "plugins": _plugins,
+    }[kind]()
+    if as_json:
+        click.echo(json.dumps(rows, indent=2, default=str))
+    elif not rows:
+        click.echo(f"no {kind}")
+    else:
+        _print(rows)
+
+
+def _envs() -> list[dict[str, Any]]:
+    import paxenv
+
+    return [
+        {"id": spec.id, "opponent": spec.opponent, "summary": spec.summary}
+        for spec in paxenv.games().values()
+    ]
+
+
+def _agents() -> list[dict[str, Any]]:
+    import paxenv_agents
+
+    return [
+        {
+            "name": spec.name,
+            "plays": spec.classifier.get("plays", ""),
+            "summary": spec.summary,
+            "source": spec.source,
+        }
+        for spec in paxenv_agents.agents().values()
+    ]
+
+
+def _experiments() -> list[dict[str, Any]]:
+    from runners.config import experiment_names, load
+
+    configs = [load([name]) for name in experiment_names()]
+    return [
+        {
+            "name": config.name,
+            "runner": config.runner,
+            "description": config.description,
+            "expected": config.expected,
+            "source": config.source,
+        }
+        for config in configs
+    ]
+
+
+def _plugins() -> list[dict[str, Any]]:
+    import dataclasses
+
+    import paxenv
+
+    return [dataclasses.asdict(plugin) for plugin in paxenv.plugins()]
+
+
+def _print(rows: list[dict[str, Any]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    shown = [key for key in rows[0] if key != "source" and any(r[key] for r in rows)]
+    table = Table(show_edge=False, pad_edge=False, header_style="bold")
+    for i, key in enumerate(shown):
+        table.add_column(key, no_wrap=i == 0, overflow="fold")
+    for row in rows:
+        table.add_row(*(str(row[key]) for key in shown))
+    Console(highlight=False).print(table)

@@ -1,0 +1,31 @@
+"""Experiments as data: YAML, overrides and options into frozen dataclasses."""
+
+from runners.config.loader import (
+    DEFAULT_EXPERIMENT,
+    experiment_names,
+    experiment_text,
+    load,
+    to_yaml,
+)
+from runners.config.schema import (
+    DEFAULT_LEARNER,
+    AgentConfig,
+    ConfigError,
+    EnvConfig,
+    ExperimentConfig,
+    WandbConfig,
+)
+
+__all__ = [
+    "DEFAULT_EXPERIMENT",
+    "DEFAULT_LEARNER",
+    "AgentConfig",
+    "ConfigError",
+    "EnvConfig",
+    "ExperimentConfig",
+    "WandbConfig",
+    "experiment_names",
+    "experiment_text",
+    "load",
+    "to_yaml",
+]

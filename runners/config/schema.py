@@ -1,0 +1,179 @@
+"""What an experiment is: frozen dataclasses, checked at construction."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+RUNNERS = ("rl", "eval")
+CLOCKS = ("trial", "inner")
+MAX_SEED = 2**31
+DEFAULT_LEARNER = "PPO"
+
+
+class ConfigError(ValueError):
+    """A mistake in a config, an override or an option; the message says the fix."""
+
+
+@dataclasses.dataclass(frozen=True)
+class EnvConfig:
+    """Which game is played, and how.
+
+    In YAML: `env: IPD`, or `env: {id: IPD, num_inner_steps: 100, payoff: ...}`.
+
+    Attributes:
+        id: A registered id; the namespace `pax/` and the version may be left out.
+        options: Keyword arguments of `paxenv.make`.
+    """
+
+    id: str = "IPD"
+    options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True)
+class AgentConfig:
+    """One agent and its seats.
+
+    In YAML: `TitForTat`, or `{name: PPO, learning_rate: 0.01}`.
+
+    Attributes:
+        name: A registered name.
+        players: The seats, counted from 1; empty means the first free one.
+        clock: When a learner updates: after a trial, or after each inner episode.
+        model_path: Weights to start from: a file of `models/` of a run.
+        run_path: The Weights & Biases run that holds `model_path`.
+        options: Options of the agent.
+    """
+
+    name: str
+    players: tuple[int, ...] = ()
+    clock: str = "trial"
+    model_path: str | None = None
+    run_path: str | None = None
+    options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        _check_member("clock", self.clock, CLOCKS)
+        if any(player < 1 for player in self.players):
+            raise ConfigError(f"players are counted from 1, got {list(self.players)}")
+        if self.run_path and not self.model_path:
+            raise ConfigError(
+                "run_path names a Weights & Biases run: model_path must name the "
+                "file in it"
+            )
+
+
+@dataclasses.dataclass(frozen=True)
+class WandbConfig:
+    """Weights & Biases, off unless asked for.
+
+    Attributes:
+        log: Whether metrics are also sent there.
+        project: The project.
+        entity: The account; None is the default one of the login.
+        group: The group of the run.
+        name: The name of the run; None takes the run directory's.
+    """
+
+    log: bool = False
+    project: str = "paxenv"
+    entity: str | None = None
+    group: str | None = None
+    name: str | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class ExperimentConfig:
+    """Everything that decides what a run does.
+
+    Attributes:
+        name: The stored experiment, which also names the folder under `exp_dir`.
+        description: What is played.
+        expected: What comes out.
+        source: Where the setting or the expectation comes from.
+        runner: `"rl"` trains, `"eval"` plays without learning.
+        env: The game.
+        agents: One entry for each agent; empty means PPO for player 1. Players for
+            whom nobody is named are played by the game's usual opponent.
+        num_envs: Games played side by side against each opponent.
+        num_opponents: Independent copies of the co-players that learn per opponent.
+        total_timesteps: Environment steps of a seed, over all games; rounded up to
+            whole iterations.
+        seed: Seed of the run.
+        num_seeds: Independent repetitions, trained at once.
+        deterministic: Whether evaluations take the likeliest action.
+        log_interval: Environment steps between two logged rows; 0 logs every
+            iteration.
+        chunk_size: Most iterations between two visits of the host.
+        exp_dir: Where run directories are made.
+        save_dir: The run directory itself, instead of a new one under `exp_dir`.
+        wandb: Weights & Biases.
+    """
+
+    name: str = ""
+    description: str = ""
+    expected: str = ""
+    source: str = ""
+    runner: str = "rl"
+    env: EnvConfig = dataclasses.field(default_factory=EnvConfig)
+    agents: tuple[AgentConfig, ...] = ()
+    num_envs: int = 100
+    num_opponents: int = 1
+    total_timesteps: int = 1_000_000
+    seed: int = 0
+    num_seeds: int = 1
+    deterministic: bool = False
+    log_interval: int = 0
+    chunk_size: int = 64
+    exp_dir: str = "exp"
+    save_dir: str | None = None
+    wandb: WandbConfig = dataclasses.field(default_factory=WandbConfig)
+
+    def __post_init__(self) -> None:
+        _check_member("runner", self.runner, RUNNERS)
+        counts = (
+            "num_envs",
+            "num_opponents",
+            "total_timesteps",
+            "num_seeds",
+            "chunk_size",
+        )
+        for field in counts:
+            if getattr(self, field) < 1:
+                raise ConfigError(f"{field} must be >= 1, got {getattr(self, field)}")
+        if self.log_interval < 0:
+            raise ConfigError(f"log_interval must be >= 0, got {self.log_interval}")
+        if not 0 <= self.seed < MAX_SEED:
+            raise ConfigError(f"seed must be in [0, 2**31), got {self.seed}")
+
+
+def as_dict(config: ExperimentConfig) -> dict[str, Any]:
+    """Returns a config as plain data; `build` of it gives an equal config."""
+    data = {f.name: getattr(config, f.name) for f in dataclasses.fields(config)}
+    data["env"] = {"id": config.env.id, **_plain(config.env.options)}
+    data["agents"] = [_agent_dict(agent) for agent in config.agents]
+    data["wandb"] = dataclasses.asdict(config.wandb)
+    return data
+
+
+def _agent_dict(agent: AgentConfig) -> dict[str, Any]:
+    default = AgentConfig(agent.name)
+    own = {
+        field.name: _plain(getattr(agent, field.name))
+        for field in dataclasses.fields(agent)
+        if field.name != "options"
+        and getattr(agent, field.name) != getattr(default, field.name)
+    }
+    return {"name": agent.name, **own, **_plain(agent.options)}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _plain(v) for key, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(v) for v in value]
+    return value
+
+
+def _check_member(field: str, value: str, known: tuple[str, ...]) -> None:
+    if value not in known:
+        raise ConfigError(f"{field} must be one of {', '.join(known)}, got {value!r}")

@@ -1,0 +1,34 @@
+"""Evaluation of what a training run left."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from runners.config import ExperimentConfig, load
+from runners.run_dir import RunDir
+
+
+def config_of_run(
+    run_dir: str, words: Sequence[str] = (), options: Mapping[str, Any] | None = None
+) -> ExperimentConfig:
+    """Returns the config that evaluates a run's agents in the run's own game.
+
+    Every learner starts from the weights that the run left for it, seed by seed.
+
+    Args:
+        run_dir: A run directory.
+        words: `KEY=VALUE` on top of the run's config.
+        options: Settings by key on top of these, as in `load`.
+
+    Raises:
+        ConfigError: If the folder is not a run's, or a setting does not fit.
+    """
+    run = RunDir.open(run_dir)
+    saved = load(config_file=run.config)
+    weights = [
+        f"agent{i}.model_path={run.path}"
+        for i, agent in enumerate(saved.agents, start=1)
+        if run.model(agent.players[0]).is_file()
+    ]
+    settings = {"save_dir": None, **(options or {})}
+    words = [*weights, "save_dir=null", *words]
+    return load(words, config_file=run.config, options=settings)

@@ -1,0 +1,92 @@
+"""How metric names are read: `group/quantity/player_1/state`."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple, TypeVar
+
+T = TypeVar("T")
+
+COOPERATION = "cooperation_probability"
+VISITATION = "state_visitation"
+
+#: Sums over all games of an iteration; people read them per episode.
+COUNTS = ("own_coins", "other_coins")
+
+LABELS = {
+    "reward_per_step": "reward per step",
+    "return": "return of an episode",
+    "cooperation_rate": "cooperation rate",
+    "own_coins": "own coins per episode",
+    "other_coins": "other's coins per episode",
+    "own_coin_fraction": "share of own coins",
+    "welfare": "welfare (sum of returns)",
+    "equality": "equality (1 = equal)",
+    "length": "steps of an episode",
+}
+
+#: Quantities in the order in which people ask for them; the others follow.
+ORDER = tuple(LABELS)
+
+
+class Name(NamedTuple):
+    """One metric name in parts.
+
+    Attributes:
+        quantity: What is measured.
+        player: Whose, from 1; 0 for what belongs to the game.
+        state: In which state of the game; empty for all.
+    """
+
+    quantity: str
+    player: int = 0
+    state: str = ""
+
+
+def parse(name: str) -> Name | None:
+    """Returns the parts of a metric name, None for those of training and timing."""
+    group, _, rest = name.partition("/")
+    if group not in ("episode", "env") or not rest:
+        return None
+    parts = rest.split("/")
+    for i, part in enumerate(parts):
+        number = part.removeprefix("player_")
+        if number != part and number.isdigit():
+            quantity = "/".join(parts[:i])
+            return Name(quantity, int(number), "/".join(parts[i + 1 :]))
+    return Name(rest)
+
+
+def by_name(metrics: Mapping[str, T]) -> dict[Name, T]:
+    """Returns the metrics that have a name of play, by its parts."""
+    parsed = {parse(name): value for name, value in metrics.items()}
+    return {name: value for name, value in parsed.items() if name is not None}
+
+
+def quantities(names: Mapping[Name, object], *, of_players: bool) -> list[str]:
+    """Returns the quantities without states, in the order of `ORDER`."""
+    found = {
+        name.quantity
+        for name in names
+        if not name.state and bool(name.player) == of_players
+    }
+    ranks = {quantity: i for i, quantity in enumerate(ORDER)}
+    return sorted(found, key=lambda q: (ranks.get(q, len(ranks)), q))
+
+
+def states(
+    names: Mapping[Name, object], quantity: str, known: tuple[str, ...]
+) -> list[str]:
+    """Returns the states in which a quantity is known, those of `known` first."""
+    found = {name.state for name in names if name.quantity == quantity and name.state}
+    first = [state for state in known if state in found]
+    return first + sorted(found - set(first))
+
+
+def label(quantity: str) -> str:
+    """Returns a quantity in words."""
+    return LABELS.get(quantity, quantity.replace("_", " ").replace("/", " "))
+
+
+def state_order(env: Any) -> tuple[str, ...]:
+    """Returns a game's state names in its own order, () if it names none."""
+    named: Any = getattr(env, "state_names", None)
+    return tuple(named(0)) if callable(named) else ()

@@ -1,0 +1,51 @@
+"""Where saved agents come from: a file, a run directory, or Weights & Biases."""
+
+from pathlib import Path
+
+from runners.config import AgentConfig, ConfigError
+from runners.run_dir import RunDir
+from runners.tracking import import_wandb
+
+
+def model_files(agent: AgentConfig) -> list[Path]:
+    """Returns the files of an agent's weights, one for each seed that was trained.
+
+    `model_path` is a file, which serves all seeds, or a run directory: then seed i
+    takes what the run's seed i left (cyclically) for the same player.
+
+    Raises:
+        ConfigError: If there is none.
+    """
+    if agent.run_path is not None:
+        return [download(agent.run_path, str(agent.model_path))]
+    path = Path(str(agent.model_path))
+    if not path.is_dir():
+        if not path.is_file():
+            raise ConfigError(f"model_path {path}: there is no such file")
+        return [path]
+    run = RunDir.open(path)
+    num_seeds = run.read_meta()["num_seeds"]
+    files = [run.model(agent.players[0], seed) for seed in range(num_seeds)]
+    missing = [str(file) for file in files if not file.is_file()]
+    if missing:
+        raise ConfigError(f"the run {path} holds no {', '.join(missing)}")
+    return files
+
+
+def download(run_path: str, model_path: str) -> Path:
+    """Returns the local copy of a saved agent of a Weights & Biases run.
+
+    Raises:
+        ConfigError: If the package is missing or the run has no such file.
+    """
+    wandb = import_wandb()
+    wanted = Path(model_path).with_suffix(".msgpack")
+    for name in (wanted.with_suffix(".json"), wanted):
+        try:
+            restored = wandb.restore(name.as_posix(), run_path=run_path)
+        except Exception as error:
+            # The package raises many types; each means that there is no file.
+            raise ConfigError(f"cannot get {name} of {run_path}: {error}") from error
+        if restored is None:
+            raise ConfigError(f"the run {run_path} holds no {name}")
+    return Path(restored.name)

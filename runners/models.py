@@ -1,0 +1,75 @@
+"""Weights of a run: what its agents start from, and what it leaves."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from paxenv_agents import weights
+from runners.config import ConfigError
+from runners.model_source import model_files
+from runners.plan import Plan
+from runners.program import Program, run_keys
+from runners.run_dir import RunDir
+
+
+def save_models(program: Program, run_dir: RunDir) -> None:
+    """Writes the weights of every learner in every seed."""
+    plan = program.plan
+    config = plan.config
+    for seed in range(config.num_seeds):
+        states = program.agents(seed)
+        for i, (slot, state) in enumerate(
+            zip(plan.experiment.slots, states, strict=True)
+        ):
+            if not slot.agent.learns:
+                continue
+            params = state.params
+            if slot.per_opponent:
+                params = jax.tree.map(lambda x: x[0], params)
+            meta = {"game": plan.game.id, "experiment": config.name, "seed_index": seed}
+            weights.save_agent(
+                run_dir.model(min(slot.players) + 1, seed),
+                slot.agent,
+                params,
+                meta,
+                name=config.agents[i].name,
+            )
+
+
+def load_models(plan: Plan) -> dict[int, Any]:
+    """Returns training states by slot, leaves `[seeds, ...]`, of agents with weights.
+
+    They are fresh but for their parameters.
+
+    Raises:
+        ConfigError: If a file is missing or belongs to another agent.
+    """
+    loaded = {}
+    for i, agent in enumerate(plan.config.agents):
+        if agent.model_path is None:
+            continue
+        slot = plan.experiment.slots[i]
+        if not slot.agent.learns:
+            raise ConfigError(
+                f"{agent.name} (player {agent.players[0]}) has no weights to load: "
+                "model_path is for learners such as PPO"
+            )
+        if slot.per_opponent:
+            raise ConfigError(
+                f"model_path of player {agent.players[0]}: with num_opponents="
+                f"{plan.config.num_opponents} it is a different agent in each of them"
+            )
+        params = [_params(file, slot.agent, agent.name) for file in model_files(agent)]
+        per_seed = [params[s % len(params)] for s in range(plan.config.num_seeds)]
+        stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *per_seed)
+        fresh = jax.vmap(slot.agent.init_state)(run_keys(plan))
+        loaded[i] = fresh.replace(params=stacked)
+    return loaded
+
+
+def _params(path: Any, agent: Any, name: str) -> Any:
+    try:
+        return weights.load_params(path, agent)
+    except (weights.WeightsError, FileNotFoundError) as error:
+        raise ConfigError(f"model_path of {name}: {error}") from error

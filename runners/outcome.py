@@ -1,0 +1,64 @@
+"""What a run came to."""
+
+import dataclasses
+from typing import Any
+
+from runners.plan import Plan
+from runners.summary import Estimate
+
+
+@dataclasses.dataclass(frozen=True)
+class Outcome:
+    """What a run came to.
+
+    Attributes:
+        plan: What ran.
+        evaluation: The game's metrics of the final policies over seeds, by name; empty
+            after an interruption.
+        num_iterations: Iterations that were run.
+        seconds: Wall-clock seconds of the loop, without compilation.
+        compile_seconds: Seconds of tracing and compiling.
+        interrupted: Whether the user stopped it.
+    """
+
+    plan: Plan
+    evaluation: dict[str, Estimate]
+    num_iterations: int
+    seconds: float
+    compile_seconds: float
+    interrupted: bool
+
+    @property
+    def mode(self) -> str:
+        """How the evaluated agents acted: `"sampled"` or `"greedy"`."""
+        return "greedy" if self.plan.config.deterministic else "sampled"
+
+    @property
+    def total_steps(self) -> int:
+        """Environment steps of all seeds."""
+        per_seed = self.num_iterations * self.plan.steps_per_iteration
+        return per_seed * self.plan.config.num_seeds
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns plain data for `results.json`."""
+        config = self.plan.config
+        return {
+            "experiment": config.name,
+            "game": self.plan.game.id,
+            "agents": list(self.plan.names),
+            "runner": config.runner,
+            "seed": config.seed,
+            "num_seeds": config.num_seeds,
+            "num_envs": config.num_envs,
+            "iterations": self.num_iterations,
+            "env_steps_per_seed": self.num_iterations * self.plan.steps_per_iteration,
+            "env_steps": self.total_steps,
+            "seconds": round(self.seconds, 3),
+            "compile_seconds": round(self.compile_seconds, 3),
+            "interrupted": self.interrupted,
+            "mode": self.mode,
+            "metrics": {
+                f"eval/{self.mode}/{name}": value.as_dict()
+                for name, value in self.evaluation.items()
+            },
+        }

@@ -1,0 +1,186 @@
+"""The folder of one run: what was run, what came out, and how to find it again.
+
+exp/<experiment>/<UTC time>_s<seed>_<6 hex>/
+    config.yaml           the whole config; --config of it runs the same again
+    overrides.txt         the command line
+    meta.json             versions, device, status
+    logs/metrics.jsonl    training: one row for each logged iteration and seed
+    logs/eval.jsonl       evaluation: one row for each seed
+    models/               weights
+    artifacts/            results.json and pictures
+"""
+
+import datetime
+import importlib.metadata
+import json
+import os
+import platform
+import secrets
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from runners.config import ConfigError, ExperimentConfig, to_yaml
+
+FORMAT = 1
+STATUSES = ("running", "finished", "interrupted", "failed")
+PACKAGES = ("paxenv", "jax", "jaxlib", "flax", "optax", "numpy")
+
+
+class RunDir:
+    """One run's folder.
+
+    Attributes:
+        path: The folder.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @classmethod
+    def create(cls, config: ExperimentConfig, argv: Sequence[str]) -> "RunDir":
+        """Makes the folder of a new run and writes what is known before it starts.
+
+        Raises:
+            ConfigError: If `save_dir` holds a run or other files already.
+        """
+        run = cls(_new_folder(config))
+        for folder in ("logs", "models", "artifacts"):
+            (run.path / folder).mkdir()
+        _write(run.config, to_yaml(config))
+        _write(run.path / "overrides.txt", "\n".join(argv) + "\n")
+        run.write_meta(
+            format=FORMAT,
+            experiment=config.name,
+            group=config.wandb.group,
+            seed=config.seed,
+            num_seeds=config.num_seeds,
+            argv=list(argv),
+            status="running",
+            started=_now().isoformat(timespec="seconds"),
+            git_sha=_git_sha(),
+            python=platform.python_version(),
+            versions={name: _version(name) for name in PACKAGES},
+        )
+        return run
+
+    @classmethod
+    def open(cls, path: str | Path) -> "RunDir":
+        """Returns an existing run; creates nothing.
+
+        Raises:
+            ConfigError: If the folder is not a run's.
+        """
+        run = cls(Path(path))
+        if not run.meta_path.is_file():
+            raise ConfigError(f"{path} is not a run directory: it has no meta.json")
+        return run
+
+    @property
+    def config(self) -> Path:
+        """The resolved config."""
+        return self.path / "config.yaml"
+
+    @property
+    def meta_path(self) -> Path:
+        """Facts about the run."""
+        return self.path / "meta.json"
+
+    @property
+    def metrics(self) -> Path:
+        """The metrics."""
+        return self.path / "logs" / "metrics.jsonl"
+
+    @property
+    def eval_metrics(self) -> Path:
+        """The metrics of evaluations, one row for each seed."""
+        return self.path / "logs" / "eval.jsonl"
+
+    @property
+    def results(self) -> Path:
+        """The final numbers."""
+        return self.path / "artifacts" / "results.json"
+
+    @property
+    def artifacts(self) -> Path:
+        """The folder of pictures and results."""
+        return self.path / "artifacts"
+
+    def model(self, player: int, seed_index: int = 0) -> Path:
+        """The weights of the agent of a player (from 1) in one of the seeds."""
+        suffix = f"_seed{seed_index}" if seed_index else ""
+        return self.path / "models" / f"player{player}{suffix}.msgpack"
+
+    def read_meta(self) -> dict[str, Any]:
+        """Returns the facts about the run."""
+        return json.loads(self.meta_path.read_text(encoding="utf-8"))
+
+    def write_meta(self, **facts: Any) -> None:
+        """Adds or replaces facts about the run."""
+        old = self.read_meta() if self.meta_path.is_file() else {}
+        _write(self.meta_path, json.dumps({**old, **facts}, indent=2) + "\n")
+
+    def write_results(self, results: dict[str, Any]) -> None:
+        """Writes the final numbers."""
+        _write(self.results, json.dumps(results, indent=2, allow_nan=False) + "\n")
+
+    def finish(self, status: str) -> None:
+        """Records how the run ended: one of `STATUSES`."""
+        if status not in STATUSES:
+            raise ValueError(f"status must be one of {STATUSES}, got {status!r}")
+        self.write_meta(status=status, ended=_now().isoformat(timespec="seconds"))
+
+
+def find_runs(exp_dir: str | Path) -> list[RunDir]:
+    """Returns the runs under a folder, oldest first."""
+    folders = [path.parent for path in Path(exp_dir).rglob("meta.json")]
+    return [RunDir(folder) for folder in sorted(folders, key=lambda f: f.name)]
+
+
+def _new_folder(config: ExperimentConfig) -> Path:
+    if config.save_dir is not None:
+        path = Path(config.save_dir)
+        if path.exists() and (not path.is_dir() or any(path.iterdir())):
+            raise ConfigError(f"save_dir {path} exists and is not empty: name another")
+        path.mkdir(parents=True, exist_ok=True)
+        return path
+    parent = Path(config.exp_dir) / config.name
+    parent.mkdir(parents=True, exist_ok=True)
+    while True:
+        time = _now().strftime("%Y%m%dT%H%M%SZ")
+        path = parent / f"{time}_s{config.seed}_{secrets.token_hex(3)}"
+        try:
+            path.mkdir()
+        except FileExistsError:
+            continue
+        return path
+
+
+def _write(path: Path, text: str) -> None:
+    """Writes a whole file or nothing of it."""
+    part = path.with_name(f".{path.name}.part")
+    part.write_text(text, encoding="utf-8")
+    os.replace(part, path)
+
+
+def _now() -> datetime.datetime:
+    return datetime.datetime.now(datetime.UTC)
+
+
+def _version(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _git_sha() -> str | None:
+    """Returns the commit of the working directory, None outside of a repository."""
+    try:
+        done = subprocess.run(
+            ["git", "rev-parse", "HEAD"], capture_output=True, text=True, timeout=5
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.strip() or None if done.returncode == 0 else None
