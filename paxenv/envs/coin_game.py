@@ -14,6 +14,7 @@ from paxenv import metrics, spaces
 from paxenv.environment import Environment, Frame
 from paxenv.envs import coin_draws, coin_metrics, coin_rules, coin_views
 from paxenv.envs.coin_rules import CoinRules, Draws
+from paxenv.game import game
 from paxenv.params import GameParams
 
 PAYOFF = ((1.0, 1.0, -2.0), (1.0, 1.0, -2.0))
@@ -49,7 +50,7 @@ class CoinState(struct.PyTreeNode):
     last_rewards: Any = ()
 
 
-@dataclasses.dataclass(frozen=True)
+@game
 class CoinGame(Environment):
     """Two players collect coins, and hurt each other by taking the wrong ones.
 

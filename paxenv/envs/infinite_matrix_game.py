@@ -1,6 +1,5 @@
 """The infinitely repeated matrix game between memory-one policies, exactly."""
 
-import dataclasses
 from typing import Any, ClassVar
 
 import gymnasium
@@ -12,6 +11,7 @@ from jaxtyping import Array, Float
 
 from paxenv import metrics, payoffs
 from paxenv.environment import Environment, Frame
+from paxenv.game import game
 from paxenv.params import GameParams, as_array, probability
 from paxenv.rendering import policies as pictures
 
@@ -41,7 +41,7 @@ class EnvParams(GameParams):
         super().__post_init__()
 
 
-@dataclasses.dataclass(frozen=True)
+@game
 class InfiniteMatrixGame(Environment):
     """Two players choose memory-one policies and are paid the exact discounted value.
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from paxenv import metrics, payoffs, spaces
 from paxenv.environment import Environment, Frame
+from paxenv.game import game
 from paxenv.params import GameParams, as_array, probability
 from paxenv.rendering import matrix_game as pictures
 
@@ -29,7 +30,7 @@ class EnvParams(GameParams):
     payoff_matrix: jax.Array = PRISONERS_DILEMMA  # type: ignore[assignment]
 
 
-@dataclasses.dataclass(frozen=True)
+@game
 class IteratedMatrixGame(Environment):
     """Two players play the same matrix game again and again.
 

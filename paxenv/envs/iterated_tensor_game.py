@@ -11,6 +11,7 @@ import numpy as np
 
 from paxenv import metrics, payoffs, spaces
 from paxenv.environment import Environment, Frame
+from paxenv.game import game
 from paxenv.params import GameParams, as_array, probability
 from paxenv.rendering import tensor_game as pictures
 
@@ -38,7 +39,7 @@ class _NumPlayers:
     num_players: int = 3
 
 
-@dataclasses.dataclass(frozen=True)
+@game
 class IteratedTensorGame(Environment, _NumPlayers):
     """N players play the same normal-form game again and again.
 

@@ -1,5 +1,6 @@
 """The clock, the flags and the two views of a trial."""
 
+import dataclasses
 import functools
 
 import jax
@@ -306,6 +307,19 @@ def test_batched_recipe_maps_keys_and_actions_only():
     assert obs[0].shape == (3, 5)
     assert state.t.shape == ()
     assert done.tolist() == [False] * 3
+
+
+def test_assigning_a_batched_step_shows_the_recipe():
+    env = IteratedMatrixGame(2)
+    with pytest.raises(dataclasses.FrozenInstanceError) as caught:
+        env.step = jax.vmap(env.step, in_axes=(0, None, 0, None))
+    recipe = (
+        "step = jax.vmap(env.step, in_axes=(0, None, 0, None), "
+        "out_axes=(0, None, 0, 0, 0))"
+    )
+    assert recipe in str(caught.value)
+    with pytest.raises(dataclasses.FrozenInstanceError, match=r"dataclasses\.replace"):
+        env.num_inner_steps = 5
 
 
 def test_raw_keys_are_accepted():

@@ -10,6 +10,7 @@ import numpy as np
 
 from paxenv import keys
 from paxenv.environment import Environment
+from paxenv.game import game
 from paxenv.params import GameParams
 
 
@@ -21,11 +22,11 @@ class EnvParams(GameParams):
         failure_prob: Probability that the pool of a step is lost.
     """
 
-    factor: jax.Array = 1.6  # type: ignore[assignment]
-    failure_prob: jax.Array = 0.1  # type: ignore[assignment]
+    factor: jax.Array | float = 1.6
+    failure_prob: jax.Array | float = 0.1
 
 
-@dataclasses.dataclass(frozen=True)
+@game
 class PublicGoods(Environment):
     """Each player holds a coin and gives it to a pool (0) or keeps it (1).
 
@@ -104,7 +105,7 @@ def make(
     horizon: str = "truncate",
     factor: float = 1.6,
     failure_prob: float = 0.1,
-    continuation_prob: float = 0.96,
+    continuation_prob: Any = 0.96,
 ) -> tuple[PublicGoods, EnvParams]:
     """Returns (env, params): options of the game, then fields of its params."""
     env = PublicGoods(
