@@ -65,6 +65,17 @@ def lane(seed: int, lane: int = 0) -> Key[Array, ""]:
     return jax.random.key(int(seed) + int(lane))
 
 
+def lanes(seed: int, num_lanes: int) -> Key[Array, " lanes"]:
+    """Returns `lane(seed, i)` for i = 0 to `num_lanes - 1`.
+
+    Raises:
+        ValueError: If one of the seeds is outside [0, 2**31).
+    """
+    lane(seed, num_lanes - 1)
+    offsets = jnp.arange(num_lanes, dtype=jnp.uint32)
+    return jax.vmap(jax.random.key)(jnp.uint32(int(seed)) + offsets)
+
+
 def episode(lane_key: Key[Array, ""], e: IntLike) -> Key[Array, ""]:
     """Returns the key of trial number `e` of a lane."""
     return jax.random.fold_in(lane_key, e)

@@ -1,0 +1,105 @@
+"""One seat of a game as a Gymnasium environment."""
+
+import copy
+from typing import Any
+
+import gymnasium
+
+from paxenv.adapters import pictures
+from paxenv.adapters.actions import checked_action
+from paxenv.adapters.forking import check_not_forked
+from paxenv.adapters.opponents import make_single_player
+from paxenv.adapters.stream import Stream, as_info, as_observation
+
+
+class GymnasiumEnv(gymnasium.Env):
+    """A game against opponents, in NumPy arrays and Python numbers.
+
+    An episode is a trial: `num_outer_steps` inner episodes. Its trajectory is that of
+    `paxenv.replay(*env.unwrapped.native, seed, 0, actions)`. A `reset` without a seed
+    goes on to the next trial of the seed, also in the middle of one.
+
+    `info` holds what the native step says of itself, with `opponent_action` and all
+    players' `rewards`; `info["valid"]` is False at a reset, where the rest is zeros.
+    `info["terminated"]` and `info["truncated"]` are those of the inner episode. The
+    step that ends the trial adds `info["episode_metrics"]`: all players' `returns`,
+    sums of the metrics, and the game's statistics (NaN: nothing was counted).
+
+    Args:
+        game_id: Id of the game, such as `"IPD"`.
+        player: Our seat, from 0.
+        opponent: Who plays the other seats; see `opponents.make_single_player`.
+        render_mode: None, `"rgb_array"` or `"ansi"`.
+        **options: Options of the game; see `paxenv.make`.
+
+    Raises:
+        ValueError: If an argument is refused; the message names the value.
+        RuntimeError: In a process forked from one that uses JAX.
+    """
+
+    metadata = {
+        "render_modes": pictures.RENDER_MODES,
+        "render_fps": pictures.RENDER_FPS,
+    }
+
+    def __init__(
+        self,
+        game_id: str,
+        *,
+        player: int = 0,
+        opponent: Any = None,
+        render_mode: str | None = None,
+        **options: Any,
+    ) -> None:
+        check_not_forked()
+        self.render_mode = pictures.check_render_mode(render_mode)
+        self.native = make_single_player(game_id, player, opponent, **options)
+        self._player = f"player {player}"
+        env, params = self.native
+        self.observation_space = copy.deepcopy(env.observation_space(0))
+        self.action_space = copy.deepcopy(env.action_space(0))
+        self._stream = Stream(env, params)
+
+    @property
+    def state(self) -> Any:
+        """The native state, None before the first reset."""
+        return self._stream.state
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        """Opens a trial: trial 0 of `seed`, or the next one of the last seed.
+
+        The first reset without a seed draws one; `np_random_seed` tells which.
+        """
+        del options
+        obs, info = self._stream.open(seed)
+        if self._np_random is None or seed is not None:
+            super().reset(seed=self._stream.seed)
+        return as_observation(obs), as_info(info)
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        """Plays one action.
+
+        Raises:
+            ValueError: If `action` is not in the action space; nothing changes.
+            gymnasium.error.ResetNeeded: Before the first reset and after the end.
+        """
+        self._stream.check_open()
+        action = checked_action(action, self.action_space, self._player)
+        obs, reward, terminated, truncated, info = self._stream.play(action)
+        ends = bool(terminated), bool(truncated)
+        return as_observation(obs), float(reward), *ends, as_info(info)
+
+    def render(self) -> Any:
+        """Returns the whole game: an image, uint8 `[height, width, 3]`, or text."""
+        frame = self._stream.frame()
+        return pictures.picture(self.native[0], frame, self.render_mode, self)
+
+
+def make_env(game_id: str, **kwargs: Any) -> GymnasiumEnv:
+    """Makes a `GymnasiumEnv`; Gymnasium's entry point.
+
+    A function, so that Gymnasium leaves the check of the render mode to us.
+    """
+    return GymnasiumEnv(game_id, **kwargs)

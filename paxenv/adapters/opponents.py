@@ -1,0 +1,127 @@
+"""Who plays the other seats of a single-agent environment."""
+
+import importlib
+import os
+from pathlib import Path
+from typing import Any
+
+import jax
+
+from paxenv import keys, registry
+from paxenv.single_player import CO_PLAYER_SEED, SinglePlayer
+
+#: Players' weights are saved under this suffix.
+CHECKPOINT_SUFFIX = ".msgpack"
+
+
+def make_single_player(
+    game_id: str, player: int, opponent: Any, **options: Any
+) -> tuple[Any, Any]:
+    """Makes a game and seats opponents, so that one player is left.
+
+    Args:
+        game_id: Id of the game.
+        player: The seat that is left, from 0.
+        opponent: Who plays every other seat: the name of an agent, an agent, a pair
+            (agent, training state), the path of a saved player, a function
+            `(obs, key) -> action` written in JAX, or a list of these, of which one is
+            drawn for each trial. None is the game's usual opponent.
+        **options: Options of the game; see `paxenv.make`.
+
+    Returns:
+        (env, params) of a one-player game; a game of one player comes back as it is.
+
+    Raises:
+        ValueError: If an argument is refused; the message names the value.
+    """
+    env, params = registry.make(game_id, **options)
+    if env.num_players == 1:
+        if opponent is not None or player != 0:
+            raise ValueError(
+                f"{game_id} has one player: it takes no opponent and no player, got "
+                f"opponent={opponent!r}, player={player!r}"
+            )
+        return env, params
+    if player not in range(env.num_players):
+        raise ValueError(f"player must be in [0, {env.num_players}), got {player!r}")
+    if opponent is None:
+        opponent = registry.find(game_id).opponent
+    seats = [p for p in range(env.num_players) if p != player]
+    agents, states = zip(*(resolve(opponent, env, p) for p in seats), strict=True)
+    single = SinglePlayer(env, int(player), agents)
+    return single, single.make_params(params, states)
+
+
+def resolve(opponent: Any, env: Any, player: int) -> tuple[Any, Any]:
+    """Returns (agent, training state) of the opponent at one seat.
+
+    Raises:
+        ValueError: If `opponent` is nothing that can play there.
+    """
+    if isinstance(opponent, tuple) and len(opponent) == 2:
+        agent, state = opponent
+        if _is_agent(agent) and not _is_agent(state):
+            return _fitting(agent, env, player), state
+    if isinstance(opponent, list | tuple):
+        return _one_of(opponent, env, player)
+    agent = _agent(opponent, env, player)
+    if isinstance(agent, tuple):
+        return agent
+    key = keys.player(jax.random.key(CO_PLAYER_SEED), player)
+    return agent, agent.make_initial_state(key, agent.init_hidden(1)[0])[0]
+
+
+def _agent(opponent: Any, env: Any, player: int) -> Any:
+    """Returns an agent, or (agent, training state) where it comes with one."""
+    if _is_agent(opponent):
+        return _fitting(opponent, env, player)
+    if _is_path(opponent):
+        if not Path(opponent).exists():
+            raise ValueError(f"opponent: there is no saved player at {opponent}")
+        weights = importlib.import_module("paxenv_agents.weights")
+        return weights.load_agent(opponent, env, player)
+    if isinstance(opponent, str):
+        agents = importlib.import_module("paxenv_agents")
+        return agents.make_agent(opponent, env, player)
+    if callable(opponent) and not isinstance(opponent, type):
+        module = importlib.import_module("paxenv_agents.from_function")
+        return module.FromFunction.from_env(env, player, function=opponent)
+    raise ValueError(
+        "opponent must be the name of an agent, an agent, a pair (agent, training "
+        "state), the path of a saved player, a function (obs, key) -> action, or a "
+        f"list of these, got {opponent!r}"
+    )
+
+
+def _one_of(opponents: Any, env: Any, player: int) -> tuple[Any, Any]:
+    if not opponents:
+        raise ValueError("opponent: a list must name at least one opponent, got none")
+    members, states = zip(*(resolve(o, env, player) for o in opponents), strict=True)
+    one_of = importlib.import_module("paxenv_agents.one_of")
+    types = importlib.import_module("paxenv_agents.types")
+    agent = one_of.OneOf.from_env(env, player, members=members)
+    return agent, types.TrainingState(params=states)
+
+
+def _is_agent(value: Any) -> bool:
+    agent = importlib.import_module("paxenv_agents.agent")
+    return isinstance(value, agent.Agent)
+
+
+def _is_path(opponent: Any) -> bool:
+    if isinstance(opponent, os.PathLike):
+        return True
+    return isinstance(opponent, str) and (
+        opponent.endswith(CHECKPOINT_SUFFIX) or os.sep in opponent
+    )
+
+
+def _fitting(agent: Any, env: Any, player: int) -> Any:
+    seat = env.observation_space(player), env.action_space(player)
+    if (agent.observation_space, agent.action_space) != seat:
+        raise ValueError(
+            f"opponent {type(agent).__name__} was made for the observations "
+            f"{agent.observation_space} and actions {agent.action_space}; player "
+            f"{player} of {env.name} has {seat[0]} and {seat[1]}"
+        )
+    return agent

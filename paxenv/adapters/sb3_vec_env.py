@@ -1,0 +1,151 @@
+"""Many lanes of one seat of a game as a Stable-Baselines3 `VecEnv`."""
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from gymnasium.vector import AutoresetMode
+
+from paxenv.adapters.vector_env import GymnasiumVectorEnv
+
+try:
+    from stable_baselines3.common.monitor import (  # pyright: ignore
+        Monitor,
+    )
+    from stable_baselines3.common.vec_env import VecEnv  # pyright: ignore
+except ImportError as error:
+    raise ImportError(
+        "Stable-Baselines3 is not installed: install the extra `sb3` of paxenv, with "
+        "a CPU build of Torch before it if you have no GPU"
+    ) from error
+
+
+class SB3VecEnv(VecEnv):
+    """A vector environment in the form that Stable-Baselines3 trains on.
+
+    At the end of a trial `infos[i]` holds `terminal_observation`,
+    `TimeLimit.truncated`, `episode_metrics` and, as from a `Monitor`, `episode` with
+    the return `r`, the length `l` and the seconds `t` since the environment was made.
+
+    Args:
+        venv: The vector environment, in mode `SAME_STEP` with NumPy arrays.
+        seed: Seed of lane 0 at the next reset; lane i gets `seed + i`.
+
+    Raises:
+        ValueError: If `venv` is in another mode.
+    """
+
+    def __init__(self, venv: GymnasiumVectorEnv, seed: int = 0) -> None:
+        same_step = venv.autoreset_mode is AutoresetMode.SAME_STEP
+        if not same_step or venv.arrays != "numpy":
+            raise ValueError(
+                "Stable-Baselines3 needs autoreset_mode='SameStep' and arrays='numpy', "
+                f"got {venv.autoreset_mode.value!r} and {venv.arrays!r}"
+            )
+        self.venv = venv
+        super().__init__(
+            venv.num_envs, venv.single_observation_space, venv.single_action_space
+        )
+        self.metadata = venv.metadata
+        self._returns = np.zeros(self.num_envs)
+        self._lengths = np.zeros(self.num_envs, int)
+        self._actions: Any = None
+        self._started = time.perf_counter()
+        self.seed(seed)
+
+    def reset(self) -> Any:
+        """Opens a trial in every lane and returns the observations."""
+        obs, _ = self.venv.reset(seed=self._seeds[0])
+        self._returns[:] = 0.0
+        self._lengths[:] = 0
+        self.reset_infos = [{} for _ in range(self.num_envs)]
+        self._reset_seeds()
+        self._reset_options()
+        return obs
+
+    def step_async(self, actions: np.ndarray) -> None:
+        """Keeps the actions for `step_wait`."""
+        self._actions = actions
+
+    def step_wait(self) -> tuple[Any, np.ndarray, np.ndarray, list[dict[str, Any]]]:
+        """Plays the kept actions and returns (obs, rewards, dones, infos)."""
+        obs, rewards, terminated, truncated, info = self.venv.step(self._actions)
+        rewards = rewards.astype(np.float32)
+        dones = terminated | truncated
+        self._returns += rewards
+        self._lengths += 1
+        infos: list[dict[str, Any]] = [{} for _ in range(self.num_envs)]
+        for i in np.flatnonzero(dones).tolist():
+            infos[i] = {
+                "terminal_observation": info["final_obs"][i],
+                "TimeLimit.truncated": bool(truncated[i]),
+                "episode": {
+                    "r": round(float(self._returns[i]), 6),
+                    "l": int(self._lengths[i]),
+                    "t": round(time.perf_counter() - self._started, 6),
+                },
+                "episode_metrics": _lane_of(info["final_info"]["episode_metrics"], i),
+            }
+        self._returns[dones] = 0.0
+        self._lengths[dones] = 0
+        return obs, rewards, dones, infos
+
+    def close(self) -> None:
+        """Closes the vector environment."""
+        self.venv.close()
+
+    def get_images(self) -> Sequence[Any]:
+        """Returns a picture of every lane."""
+        return self.venv.render() or [None] * self.num_envs
+
+    def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
+        """Returns an attribute of the vector environment, once for each lane asked."""
+        value = getattr(self.venv, attr_name)
+        return [value for _ in self._lanes(indices)]
+
+    def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
+        """Sets an attribute of the vector environment, which all lanes share."""
+        if len(self._lanes(indices)) != self.num_envs:
+            raise ValueError(f"all lanes share {attr_name!r}: set it without indices")
+        setattr(self.venv, attr_name, value)
+
+    def env_method(
+        self, method_name: str, *args: Any, indices: Any = None, **kwargs: Any
+    ) -> list[Any]:
+        """Calls a method of the vector environment once, for all lanes asked."""
+        value = getattr(self.venv, method_name)(*args, **kwargs)
+        return [value for _ in self._lanes(indices)]
+
+    def env_is_wrapped(self, wrapper_class: type, indices: Any = None) -> list[bool]:
+        """Returns True for `Monitor`, whose episode statistics are in our infos."""
+        wrapped = issubclass(wrapper_class, Monitor)
+        return [wrapped for _ in self._lanes(indices)]
+
+    def _lanes(self, indices: Any) -> list[int]:
+        return list(self._get_indices(indices))
+
+
+def sb3_vec_env(id: str, num_envs: int, *, seed: int = 0, **kwargs: Any) -> SB3VecEnv:
+    """Makes many games against opponents for Stable-Baselines3.
+
+    Args:
+        id: Id of the game, such as `"IPD-v0"`.
+        num_envs: The number of lanes.
+        seed: Seed of lane 0; lane i gets `seed + i`.
+        **kwargs: `player`, `opponent`, `render_mode` and options of the game.
+
+    Example:
+        >>> env = paxenv.sb3_vec_env("IPD", num_envs=16, opponent="TitForTat")
+        >>> PPO("MlpPolicy", env, seed=0).learn(40_000)
+    """
+    venv = GymnasiumVectorEnv(
+        id, num_envs, autoreset_mode=AutoresetMode.SAME_STEP, **kwargs
+    )
+    return SB3VecEnv(venv, seed)
+
+
+def _lane_of(entries: dict[str, Any], lane: int) -> dict[str, Any]:
+    """Returns one lane's entries of a vector info, scalars as Python numbers."""
+    picked = {k: v[lane] for k, v in entries.items() if not k.startswith("_")}
+    return {k: v.item() if v.ndim == 0 else v for k, v in picked.items()}

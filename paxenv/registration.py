@@ -1,0 +1,34 @@
+"""Tells Gymnasium and PettingZoo of every registered game, by strings, without JAX."""
+
+import gymnasium
+import pettingzoo
+
+from paxenv import registry
+from paxenv.adapters import forking
+
+GYMNASIUM = "paxenv.adapters.gymnasium_env:make_env"
+VECTOR = "paxenv.adapters.vector_env:GymnasiumVectorEnv"
+PARALLEL = "paxenv.adapters.pettingzoo_env:PettingZooEnv"
+
+__all__ = ["forking", "register"]
+
+
+def register() -> None:
+    """Registers all games of `paxenv.registry` that were not registered before.
+
+    `forking` is imported here because it must be told of every later fork.
+    """
+    for game_id in registry.games():
+        if game_id in gymnasium.registry:
+            continue
+        gymnasium.register(
+            id=game_id,
+            entry_point=GYMNASIUM,
+            vector_entry_point=VECTOR,
+            kwargs={"game_id": game_id},
+        )
+        # PettingZoo has had a registry since 1.27.
+        if hasattr(pettingzoo, "register"):
+            pettingzoo.register(
+                "parallel", game_id, entry_point=PARALLEL, kwargs={"game_id": game_id}
+            )
