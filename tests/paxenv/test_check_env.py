@@ -15,13 +15,20 @@ from paxenv.environment import Environment
 from paxenv.single_player import SinglePlayer
 from paxenv.testing import EnvCheckError, check_env
 
-SHORT = {"num_inner_steps": 4}
+SHORT = {"num_inner_steps": 3, "num_outer_steps": 2}
 
 
 @pytest.mark.parametrize("id", list(paxenv.games()))
 def test_every_registered_game_passes(id):
     """A41: no exceptions list; carries agree in shape, dtype and weak type."""
-    check_env(*paxenv.make(id, **SHORT))
+    assert check_env(*paxenv.make(id, **SHORT)) is None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("id", list(paxenv.games()))
+def test_every_registered_game_passes_with_random_ends(id):
+    env, params = paxenv.make(id, random_ends=True, continuation_prob=0.5, **SHORT)
+    assert check_env(env, params) is None
 
 
 @pytest.mark.parametrize(

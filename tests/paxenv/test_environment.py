@@ -16,6 +16,7 @@ from paxenv.envs.iterated_matrix_game import IteratedMatrixGame
 from paxenv.params import GameParams
 
 START = 4
+SLOW = pytest.mark.slow
 
 
 @functools.partial(jax.jit, static_argnums=(0, 2))
@@ -61,14 +62,17 @@ def test_flag_is_raised_on_exactly_the_nth_step(game, n):
     assert states.t.tolist() == [min(t, 3 * n) for t in range(1, length + 1)]
 
 
-@pytest.mark.parametrize("n", [1, 2, 5, 16])
+@pytest.mark.parametrize(
+    "n", [1, pytest.param(2, marks=SLOW), 5, pytest.param(16, marks=SLOW)]
+)
 @pytest.mark.parametrize("id", list(paxenv.games()))
 def test_registered_game_ends_on_exactly_the_nth_step(id, n):
     """A03: every shipped game, which all end by time alone under action 0."""
-    env, params = paxenv.make(id, num_inner_steps=n)
-    _, (_, _, _, done, info) = play(env, params, n + 2, zeros(env), keys.lane(0))
-    assert done.tolist() == at(n, length=n + 2)
-    assert info["inner_done"].tolist() == at(n, length=n + 2)
+    env, params = paxenv.make(id, num_inner_steps=n, num_outer_steps=3)
+    length = 3 * n + 2
+    _, (_, _, _, done, info) = play(env, params, length, zeros(env), keys.lane(0))
+    assert info["inner_done"].tolist() == at(n, 2 * n, 3 * n, length=length)
+    assert done.tolist() == at(3 * n, length=length)
 
 
 def test_done_is_true_exactly_once():

@@ -144,3 +144,9 @@ def test_reset_and_step_keys_are_only_folded_and_no_key_is_drawn_from_twice(
     assert schedule.isdisjoint(spy.drawn)
     assert len(spy.drawn) == len(set(spy.drawn))
     assert set(spy.folded).isdisjoint(spy.drawn)
+
+
+def test_lanes_are_the_keys_of_consecutive_seeds():
+    assert data(keys.lanes(7, 3)) == [data(keys.lane(7, i)) for i in range(3)]
+    with pytest.raises(ValueError, match=r"seed \+ lane must be in"):
+        keys.lanes(2**31 - 2, 3)
