@@ -4,8 +4,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from paxenv import registry
-from paxenv.envs import coin_rules
+from paxenv import payoff_parser, registry
 from paxenv.envs.coin_game import CoinGame, EnvParams
 
 _ONE_COIN = {
@@ -67,10 +66,11 @@ def make(preset: str = "pax", **options: Any) -> tuple[CoinGame, EnvParams]:
     Args:
         preset: A key of `PRESETS`; `"pax"` is the default game.
         **options: Arguments of `CoinGame`, which win over the preset's, and fields of
-            `EnvParams`, with `payoff` for `payoff_matrix`.
+            `EnvParams`, with `payoff` for `payoff_matrix`, which may also be text.
 
     Raises:
         ValueError: If the preset or an option is unknown or has a bad value.
+        PayoffError: If the payoff is not a table of 2x3 numbers; a ValueError.
 
     Example:
         >>> env, params = make("lola2018", num_inner_steps=20)
@@ -93,7 +93,9 @@ def make(preset: str = "pax", **options: Any) -> tuple[CoinGame, EnvParams]:
     if len(renamed) < len(options):
         raise ValueError("payoff and payoff_matrix mean the same: give one of them")
     if "payoff_matrix" in renamed:
-        coin_rules.check_payoff(renamed["payoff_matrix"])
+        renamed["payoff_matrix"] = payoff_parser.parse_table(
+            renamed["payoff_matrix"], (2, 3), form="2x3 such as [[1,1,-2],[1,1,-2]]"
+        )
     params = EnvParams(**{k: v for k, v in renamed.items() if k in numbers})
     chosen = {k: v for k, v in renamed.items() if k in arguments}
     return CoinGame(**{**PRESETS[preset], **chosen}), params

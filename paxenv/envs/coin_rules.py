@@ -5,11 +5,10 @@ writing down what chance did in it.
 """
 
 import dataclasses
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Bool, Float, Int, UInt32
 
 from paxenv.params import as_array
@@ -216,8 +215,8 @@ def pack(board: Board) -> UInt32[Array, ""]:
     return word
 
 
-def unpack(rules: CoinRules, word: jax.Array | np.ndarray) -> Board:
-    """Returns the board of a word (uint32); leading axes are kept."""
+def unpack(rules: CoinRules, word: Any) -> Board:
+    """Returns the board of a word (uint32, JAX or NumPy); leading axes are kept."""
     count = 4 + 2 * rules.num_coins
     numbers = [
         ((word >> (_BITS * i)) & (MAX_SIDE - 1)).astype(jnp.int32)

@@ -6,6 +6,7 @@ import jax
 import numpy as np
 
 from paxenv.envs import coin_rules
+from paxenv.rendering import frames
 
 if TYPE_CHECKING:
     from paxenv.environment import Frame
@@ -47,16 +48,19 @@ def text(env: "CoinGame", frame: "Frame") -> str:
     lines = [border]
     for row in cells[::-1]:
         lines += ["|" + "|".join("".join(cell) for cell in row) + "|", border]
-    lines.append(f"step {int(frame.state.t)}")
+    lines.append(frames.clock(frame, env.num_inner_steps, env.num_outer_steps))
     if frame.actions is not None:
         for p, player in enumerate(("red", "blue")):
             action = env.action_names(p)[int(frame.actions[p])]
-            lines.append(f"{player}: {action}, reward {float(frame.rewards[p]):g}")
+            lines.append(
+                f"{player}: {action}, reward {frames.number(frame.rewards[p])}"
+            )
     return "\n".join(lines)
 
 
 def _things(env: "CoinGame", frame: "Frame") -> tuple[list, list]:
     """Returns players and coins, each as (colour, (row, column))."""
+    frames.check_single(frame)
     board = coin_rules.unpack(env.rules, np.asarray(frame.state.game.board))
     board = jax.tree.map(int, board)
     first = board.colour if len(board.coins) == 1 else 0
