@@ -1,6 +1,7 @@
-"""Numbers of a game: a pytree of arrays that can be vmapped, sampled, differentiated."""
+"""Numbers of a game: a pytree that can be vmapped, sampled and differentiated."""
 
 import dataclasses
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -33,6 +34,12 @@ def as_array(value: object) -> object:
     if isinstance(value, list | tuple | np.ndarray | np.floating | float):
         return jnp.asarray(value, dtype=jnp.result_type(float))
     return value
+
+
+def as_floats(value: Any) -> jax.Array:
+    """Returns numbers as a JAX array of floats; floats keep their dtype."""
+    array = jnp.asarray(as_array(value))
+    return array.astype(jnp.result_type(array, float))
 
 
 def probability(name: str, value: float) -> float:

@@ -12,13 +12,11 @@ from jaxtyping import Array, Float
 from paxenv import metrics, payoffs
 from paxenv.environment import Environment, Frame
 from paxenv.game import game
-from paxenv.params import GameParams, as_array, probability
+from paxenv.params import GameParams, as_floats, probability
 from paxenv.rendering import policies as pictures
 
 STATES = ("CC", "CD", "DC", "DD", "START")
 MAX_LOGIT = 20.0
-# Joint states as player 2 sees them: its CD is player 1's DC.
-MIRRORED = np.array([0, 2, 1, 3])
 
 
 class EnvParams(GameParams):
@@ -106,7 +104,7 @@ class InfiniteMatrixGame(Environment):
         check_discount(params.gamma)
         p, q = (jax.nn.sigmoid(logits) for logits in actions)
         visits = occupancy(p[:4], p[4], q[:4], q[4], params.gamma)
-        values = visits @ payoffs.as_cells(_floats(params.payoff_matrix), (2, 2))
+        values = visits @ payoffs.as_cells(as_floats(params.payoff_matrix), (2, 2))
         report = {
             "welfare": values.sum(),
             "cooperation": jnp.stack((visits[0] + visits[1], visits[0] + visits[2])),
@@ -150,11 +148,11 @@ class InfiniteMatrixGame(Environment):
 
 def memory_one_values(
     p: Float[Array, "4"],
-    p0: Float[Array, ""],
+    p0: Float[Array, ""] | float,
     q: Float[Array, "4"],
-    q0: Float[Array, ""],
-    payoff: Float[Array, "..."],
-    gamma: Float[Array, ""],
+    q0: Float[Array, ""] | float,
+    payoff: Float[Array, "..."] | np.ndarray,
+    gamma: Float[Array, ""] | float,
 ) -> Float[Array, "2"]:
     """Returns both players' normalised values, `(1 - gamma) * sum_t gamma^t r_t`.
 
@@ -175,23 +173,24 @@ def memory_one_values(
 
     Example:
         >>> tit_for_tat, defect = jnp.array([1.0, 0, 1, 0]), jnp.zeros(4)
-        >>> memory_one_values(tit_for_tat, 1.0, defect, 0.0, payoff, 0.96)
-        Array([-2.04, -1.92], dtype=float32)
+        >>> payoff = payoffs.preset("IPD").payoff
+        >>> print(memory_one_values(tit_for_tat, 1, defect, 0, payoff, 0.96).round(2))
+        [-2.04 -1.92]
 
     Source: Press & Dyson, Iterated prisoner's dilemma contains strategies that
     dominate any evolutionary opponent (2012); discounted as in Foerster et al., LOLA
     (2018), section 4.
     """
     check_discount(gamma)
-    cells = payoffs.as_cells(_floats(payoff), (2, 2))
+    cells = payoffs.as_cells(as_floats(payoff), (2, 2))
     return occupancy(p, p0, q, q0, gamma) @ cells
 
 
 def discounted_values(
     logits_1: Float[Array, "5"],
     logits_2: Float[Array, "5"],
-    payoff: Float[Array, "..."],
-    gamma: Float[Array, ""],
+    payoff: Float[Array, "..."] | np.ndarray,
+    gamma: Float[Array, ""] | float,
 ) -> tuple[Float[Array, ""], Float[Array, ""]]:
     """Returns both players' un-normalised values `sum_t gamma^t r_t` of two policies.
 
@@ -212,17 +211,22 @@ def discounted_values(
 
 
 def occupancy(
-    p: jax.Array, p0: jax.Array, q: jax.Array, q0: jax.Array, gamma: jax.Array
+    p: Float[Array, "4"],
+    p0: Float[Array, ""] | float,
+    q: Float[Array, "4"],
+    q0: Float[Array, ""] | float,
+    gamma: Float[Array, ""] | float,
 ) -> Float[Array, "4"]:
     """Returns the discounted shares of rounds spent in CC, CD, DC, DD; they sum to 1.
 
     With start distribution s and transition matrix M of the joint chain this is
     `(1 - gamma) * s (I - gamma M)^-1`. Arguments as in `memory_one_values`.
     """
-    p, q = _floats(p), _floats(q)
-    start = _joint(_floats(p0), _floats(q0))
-    transition = _joint(p, q[MIRRORED])
-    gamma = _floats(gamma)
+    p, q = as_floats(p), as_floats(q)
+    start = _joint(as_floats(p0), as_floats(q0))
+    # What is CD to player 1 is DC to player 2.
+    transition = _joint(p, jnp.stack((q[0], q[2], q[1], q[3])))
+    gamma = as_floats(gamma)
     gamma = jnp.where((gamma >= 0) & (gamma < 1), gamma, jnp.nan)
     system = jnp.eye(4, dtype=transition.dtype) - gamma * transition
     return (1.0 - gamma) * jnp.linalg.solve(system.T, start)
@@ -286,8 +290,3 @@ def make(
 def _joint(p: jax.Array, q: jax.Array) -> jax.Array:
     """Returns the probabilities of CC, CD, DC, DD, as a new last axis."""
     return jnp.stack((p * q, p * (1 - q), (1 - p) * q, (1 - p) * (1 - q)), axis=-1)
-
-
-def _floats(x: Any) -> jax.Array:
-    x = jnp.asarray(as_array(x))
-    return x.astype(jnp.result_type(x, float))

@@ -11,7 +11,7 @@ import numpy as np
 from paxenv import metrics, payoffs, spaces
 from paxenv.environment import Environment, Frame
 from paxenv.game import game
-from paxenv.params import GameParams, as_array, probability
+from paxenv.params import GameParams, as_floats, probability
 from paxenv.rendering import matrix_game as pictures
 
 PRISONERS_DILEMMA = ((-1.0, -1.0), (-3.0, 0.0), (0.0, -3.0), (-2.0, -2.0))
@@ -109,7 +109,7 @@ class IteratedMatrixGame(Environment):
         return gymnasium.spaces.Discrete(self.num_actions[player], dtype=np.int32)
 
     def reset_game(self, draws: Any, params: EnvParams) -> tuple[Any, tuple]:
-        start = self._observe(jnp.asarray(self.num_states - 1, jnp.int32))
+        start = self._observe(jnp.int32(self.num_states - 1))
         return (start, start), ()
 
     def step_game(
@@ -234,9 +234,7 @@ def stage_rewards(
     Raises:
         payoffs.PayoffError: At trace time, if `payoff` does not fit `num_actions`.
     """
-    payoff = jnp.asarray(as_array(payoff))
-    table = payoffs.as_cells(payoff, num_actions)
-    table = table.astype(jnp.result_type(table, float))
+    table = payoffs.as_cells(as_floats(payoff), num_actions)
     cell = row * num_actions[1] + column
     if len(table) > MAX_SELECTED_CELLS:
         return table[cell, 0], table[cell, 1]

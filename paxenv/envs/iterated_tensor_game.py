@@ -12,7 +12,7 @@ import numpy as np
 from paxenv import metrics, payoffs, spaces
 from paxenv.environment import Environment, Frame
 from paxenv.game import game
-from paxenv.params import GameParams, as_array, probability
+from paxenv.params import GameParams, as_floats, probability
 from paxenv.rendering import tensor_game as pictures
 
 MAX_PLAYERS = 30
@@ -91,23 +91,24 @@ class IteratedTensorGame(Environment, _NumPlayers):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _check_whole("num_players", self.num_players, 2, MAX_PLAYERS)
-        actions = tuple(self.num_actions or (2,) * self.num_players)
-        object.__setattr__(self, "num_actions", actions)
-        if len(actions) != self.num_players:
+        players = self.num_players
+        if type(players) is not int or not 2 <= players <= MAX_PLAYERS:
             raise ValueError(
-                f"num_actions must be one number for each of {self.num_players} "
+                f"num_players must be in 2, ..., {MAX_PLAYERS}, got {players!r}"
+            )
+        actions = tuple(self.num_actions or (2,) * players)
+        object.__setattr__(self, "num_actions", actions)
+        if len(actions) != players or any(type(n) is not int or n < 1 for n in actions):
+            raise ValueError(
+                f"num_actions must be a whole number >= 1 for each of {players} "
                 f"players, got {actions}"
             )
-        for player, count in enumerate(actions):
-            _check_whole(f"num_actions of player {player}", count, 1, 2**16)
         spaces.check_encoding(self.observation)
         limit = MAX_ONE_HOT if self.observation == "one_hot" else 2**31 - 2
         if self.num_states - 1 > limit:
             raise ValueError(
-                f"{self.num_players} players of {actions} actions have "
-                f"{self.num_states - 1} joint actions, and observation="
-                f"{self.observation!r} shows at most {limit}"
+                f"{players} players of {actions} actions have {self.num_states - 1} "
+                f"joint actions, observation={self.observation!r} shows {limit} at most"
                 + (": use 'index'" if self.observation == "one_hot" else "")
             )
 
@@ -133,7 +134,7 @@ class IteratedTensorGame(Environment, _NumPlayers):
         return gymnasium.spaces.Discrete(self.num_actions[player], dtype=np.int32)
 
     def reset_game(self, draws: Any, params: EnvParams) -> tuple[Any, tuple]:
-        start = self._observe(jnp.asarray(self.num_states - 1, jnp.int32))
+        start = self._observe(jnp.int32(self.num_states - 1))
         return (start,) * self.num_players, ()
 
     def step_game(
@@ -143,8 +144,7 @@ class IteratedTensorGame(Environment, _NumPlayers):
             jnp.clip(a, 0, n - 1)
             for a, n in zip(actions, self.num_actions, strict=True)
         )
-        payoff = jnp.asarray(as_array(params.payoff_table))
-        payoff = payoff.astype(jnp.result_type(payoff, float))
+        payoff = as_floats(params.payoff_table)
         if self._two_actions and payoff.shape == (self.num_players + 1, 2):
             rewards = count_rewards(payoff, actions)
         elif payoff.shape == self._tensor_shape:
@@ -152,10 +152,9 @@ class IteratedTensorGame(Environment, _NumPlayers):
             rewards = tuple(cell[p] for p in range(self.num_players))
         else:
             raise payoffs.PayoffError(
-                f"payoff_table of shape {payoff.shape} does not fit "
-                f"{self.num_players} players: expected {(self.num_players + 1, 2)}, a "
-                "row for each number of defectors and a column for each own action, "
-                f"or the tensor {self._tensor_shape}"
+                f"payoff_table of shape {payoff.shape} does not fit {self.num_players} "
+                f"players: expected {(self.num_players + 1, 2)} (rows: how many defect, "
+                f"columns: own action) or {self._tensor_shape}"
             )
         report = {"welfare": sum(rewards)}
         if self._two_actions:
@@ -303,14 +302,3 @@ def make(
         continuation_prob=probability("continuation_prob", continuation_prob),  # type: ignore
     )
     return env, params
-
-
-def _check_whole(name: str, value: Any, low: int, high: int) -> None:
-    if (
-        isinstance(value, bool)
-        or not isinstance(value, int)
-        or not low <= value <= high
-    ):
-        raise ValueError(
-            f"{name} must be a whole number in [{low}, {high}], got {value!r}"
-        )
