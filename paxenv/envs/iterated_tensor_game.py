@@ -153,7 +153,7 @@ class IteratedTensorGame(Environment, _NumPlayers):
         else:
             raise payoffs.PayoffError(
                 f"payoff_table of shape {payoff.shape} does not fit {self.num_players} "
-                f"players: expected {(self.num_players + 1, 2)} (rows: how many defect, "
+                f"players: expected {(self.num_players + 1, 2)} (rows: defectors, "
                 f"columns: own action) or {self._tensor_shape}"
             )
         report = {"welfare": sum(rewards)}
