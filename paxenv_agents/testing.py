@@ -2,6 +2,7 @@
 
 import copy
 import dataclasses
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -53,9 +54,9 @@ def check_agent(
     The promises: the agent is hashable and equal to one built alike; its initial state
     and memory have the shapes asked for; acting leaves the training state as it was,
     keeps the memory's structure, shapes, dtypes and weak types, and gives actions in
-    the action space; eager, jitted, vmapped and scanned calls agree; a policy that
-    draws draws differently in each lane and from each seed; with `greedy` it does not
-    draw; crossing a boundary and opening a trial keep the memory's structure.
+    the action space; jitted, vmapped and scanned calls agree; a policy that draws does
+    so differently in each lane and from each seed, and with `greedy` not at all;
+    crossing a boundary and opening a trial keep the memory's structure.
 
     And of a learner: `evaluate` gives the stored log-probabilities and values back
     before the first update (ratio 1), also from the middle of an episode; `update`
@@ -78,7 +79,8 @@ def check_agent(
     hidden = agent.init_hidden(num_envs)
     expected = jax.ShapeDtypeStruct((num_envs, agent.hidden_size), jnp.float32)
     same_avals("init_hidden(num_envs)", hidden, "float32 [num_envs, H]", expected)
-    case = _Case(agent, env, player, params, key, *agent.batch_init(key, hidden))
+    opened = jax.jit(agent.batch_init)(key, hidden)
+    case = _Case(agent, env, player, params, key, *opened)
     _check_structures(case)
     played = jax.jit(_play, static_argnums=(0, 1, 2))(*case)
     _check_actions(case, played)
@@ -107,7 +109,8 @@ def _check_structures(case: _Case) -> None:
     same_avals("batch_init's state", case.state, "make_initial_state", state)
     lane = jax.eval_shape(lambda m: jax.tree.map(lambda x: x[0], m), case.memory)
     same_avals("a lane of batch_init's memory", lane, "make_initial_state", memory)
-    obs = jax.eval_shape(lambda: _opening_obs(case))
+    obs, _ = jax.eval_shape(case.env.reset, case.key, case.params)
+    obs = obs if case.env.num_players == 1 else obs[case.player]
     _, after, moved = jax.eval_shape(agent.policy, state, obs, memory)
     same_avals("the state that policy returns", after, "the state it took", state)
     same_avals("the memory that policy returns", moved, "the memory it took", memory)
@@ -116,11 +119,6 @@ def _check_structures(case: _Case) -> None:
     for eval in (False, True):
         opened = jax.eval_shape(lambda m, e=eval: agent.reset_memory(m, eval=e), memory)
         same_avals(f"reset_memory(eval={eval})", opened, "the memory it took", memory)
-
-
-def _opening_obs(case: _Case) -> Any:
-    obs, _ = case.env.reset(case.key, case.params)
-    return obs if case.env.num_players == 1 else obs[case.player]
 
 
 def _play(
@@ -205,15 +203,16 @@ def _check_actions(case: _Case, played: _Played) -> None:
 
 
 def _check_agreement(case: _Case, played: _Played) -> None:
-    """Checks eager single-lane calls against the jitted scan over all lanes."""
+    """Checks single-lane calls against the scan over all lanes."""
     agent, state = case.agent, case.state
     memory, observations = _lane(case.memory, 0), _lane(played.sample.observations, 1)
+    policy = jax.jit(agent.policy)
     for t in range(min(3, case.env.num_inner_steps)):
         obs = jax.tree.map(lambda x, t=t: x[t], observations)
-        action, after, memory = agent.policy(state, obs, memory)
+        action, after, memory = policy(state, obs, memory)
         close("the training state after policy", after, state)
-        among = played.sample.actions[t, 0]
-        close(f"step {t}'s action, alone and among jitted lanes,", action, among)
+        seen = played.sample.actions[t, 0]
+        close(f"step {t}'s action, alone and among lanes,", action, seen)
     ended = agent.end_inner_episode(state, memory)
     close("the memory's key after end_inner_episode", ended.key, memory.key)
 
@@ -221,33 +220,32 @@ def _check_agreement(case: _Case, played: _Played) -> None:
 def _check_noise(case: _Case, played: _Played) -> None:
     agent, state = case.agent, case.state
     observations = _lane(played.sample.observations, 1)
+    hidden = agent.init_hidden(NUM_KEYS)
     lane_keys = jax.random.split(case.key, NUM_KEYS)
 
-    def by_lane(agent: Agent, memories: MemoryState) -> np.ndarray:
-        """Returns actions `[T, NUM_KEYS, ...]`: what each lane does at each view."""
+    def keyed() -> MemoryState:
+        return jax.vmap(agent.init_memory)(lane_keys, hidden).replace(key=lane_keys)
 
-        def act(obs: Any) -> jax.Array:
+    def varies(agent: Agent, open_lanes: Callable[[], MemoryState]) -> bool:
+        """Returns whether lanes ever do different things in the same place."""
+
+        def act(obs: Any, memory: MemoryState) -> jax.Array:
             same = jax.tree.map(lambda x: jnp.stack([x] * NUM_KEYS), obs)
-            return agent.batch_policy(state, same, memories)[0]
+            return agent.batch_policy(state, same, memory)[0]
 
-        return np.asarray(jax.jit(jax.vmap(act))(observations))
+        act_all = jax.jit(jax.vmap(act, (0, None)))
+        actions = np.asarray(act_all(observations, jax.jit(open_lanes)()))
+        return bool((actions != actions[:, :1]).any())
 
-    hidden = agent.init_hidden(NUM_KEYS)
-    keyed = jax.vmap(agent.init_memory)(lane_keys, hidden).replace(key=lane_keys)
-    greedy = dataclasses.replace(agent, greedy=True)
-    if _varies(by_lane(greedy, keyed)):
+    if varies(dataclasses.replace(agent, greedy=True), keyed):
         raise AgentCheckError("with greedy=True the action depends on memory.key")
-    if not _varies(by_lane(agent, keyed)):
+    if not varies(agent, keyed):
         return
-    if not _varies(by_lane(agent, agent.batch_init(case.key, hidden)[1])):
+    if not varies(agent, lambda: agent.batch_init(case.key, hidden)[1]):
         raise AgentCheckError("all lanes of batch_init draw the same noise")
-    seeds = jax.vmap(lambda k, h: agent.make_initial_state(k, h)[1])(lane_keys, hidden)
-    if not _varies(by_lane(agent, seeds)):
+    make = jax.vmap(agent.make_initial_state)
+    if not varies(agent, lambda: make(lane_keys, hidden)[1]):
         raise AgentCheckError("the key of make_initial_state does not change the noise")
-
-
-def _varies(actions: np.ndarray) -> bool:
-    return bool((actions != actions[:, :1]).any())
 
 
 def _check_evaluate(case: _Case, played: _Played) -> None:

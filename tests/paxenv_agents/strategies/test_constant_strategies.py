@@ -1,12 +1,11 @@
 """Strategies that never look: Random, Constant and ConstantLogits."""
 
-import dataclasses
-
 import gymnasium
 import jax
 import numpy as np
 import pytest
 
+from paxenv.envs.infinite_matrix_game import InfiniteMatrixGame
 from paxenv.envs.iterated_matrix_game import IteratedMatrixGame
 from paxenv_agents import PairingError, make_agent
 from paxenv_agents.strategies.constant import Constant, ConstantLogits, Random
@@ -48,7 +47,9 @@ def test_random_differs_between_lanes_seeds_and_steps():
     first, (before, after) = draws(agent, 64)
     assert set(first.tolist()) == {0, 1}
     assert (first != draws(agent, 64, seed=1)[0]).any()
-    again = agent.batch_policy(agent.init_state(jax.random.key(0)), before.hidden, after)
+    again = agent.batch_policy(
+        agent.init_state(jax.random.key(0)), before.hidden, after
+    )
     assert (first != np.asarray(again[0])).any()
 
 
@@ -84,18 +85,7 @@ def test_constant_action_must_be_one_of_two():
     ],
 )
 def test_hyper_strategies_play_their_logits(name, logits):
-    @dataclasses.dataclass(frozen=True)
-    class Infinite:
-        num_players = 2
-        name = "Infinite"
-
-        def observation_space(self, player):
-            return ANYTHING
-
-        def action_space(self, player):
-            return LOGITS
-
-    agent = make_agent(name, Infinite())
+    agent = make_agent(name, InfiniteMatrixGame(3), player=1)
     actions, _ = draws(agent, 2)
     assert actions.dtype == np.float32
     assert actions.tolist() == [logits, logits]

@@ -9,6 +9,7 @@ import pytest
 
 from paxenv import spaces
 from paxenv.envs.iterated_matrix_game import IteratedMatrixGame
+from paxenv.envs.iterated_tensor_game import IteratedTensorGame
 from paxenv_agents import PairingError, make_agent
 from paxenv_agents.strategies.memory_one import GenerousTitForTat, MemoryOne
 
@@ -140,6 +141,15 @@ def test_automaton_exists_for_deterministic_rules_only():
 def test_vector_that_is_no_vector_of_probabilities_is_refused(config, message):
     with pytest.raises(ValueError, match=message):
         MemoryOne.from_env(IteratedMatrixGame(3), **config)
+
+
+def test_two_players_of_a_tensor_game_are_a_seat_like_any_other():
+    agent = make_agent("TitForTat", IteratedTensorGame(2, 3), player=1)
+    assert actions_at(agent, STATES).tolist() == RULES["TitForTat"]
+    three = IteratedTensorGame(3, 3)
+    assert make_agent("AllD", three, player=2).action == D
+    with pytest.raises(PairingError, match="last joint action as one of 5 states"):
+        make_agent("TitForTat", three)
 
 
 def test_seat_with_other_actions_or_observations_is_refused():
