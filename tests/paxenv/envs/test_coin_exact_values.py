@@ -21,7 +21,7 @@ MOVES = ((0, 1), (0, -1), (1, 0), (-1, 0), (0, 0))
 
 
 def offset(a, b):
-    """Returns the shortest way from cell a to cell b on the torus, as (rows, columns)."""
+    """Returns the shortest way from cell a to b on the torus, as (rows, columns)."""
     return tuple((b[i] - a[i] + 1) % 3 - 1 for i in range(2))
 
 

@@ -175,7 +175,7 @@ def test_staying_players_do_not_move_and_the_clock_runs():
     """A02: "stay" is the last action name, and both players stay by it."""
     env = CoinGame(6)
     assert env.action_names() == ("right", "left", "up", "down", "stay")
-    obs, state = env.reset(jax.random.key(0), EnvParams())
+    _, state = env.reset(jax.random.key(0), EnvParams())
     before = coin_rules.unpack(env.rules, state.game.board).players
     step = jax.jit(env.step)
     for t in range(1, 6):
@@ -303,7 +303,7 @@ def test_payoff_matrix_is_traced_and_differentiable():
     np.testing.assert_array_equal(rewards[0], [1.0, 2.0])
 
 
-def accumulate(env, board, script, coins, num_inner_steps=None):
+def accumulate(env, board, script, coins):
     """Plays scripted joint actions and returns the final statistics."""
     _, state = env.reset(jax.random.key(0), EnvParams())
     state = set_board(state, board)
@@ -375,6 +375,7 @@ def test_steps_after_the_end_count_nothing():
 # Speed.
 
 
+@pytest.mark.skipif(jax.default_backend() != "cpu", reason="loops only on CPUs")
 def test_random_numbers_are_computed_once_a_step():
     """The compiled step holds the generator in two loops, whatever reads its words.
 

@@ -63,7 +63,7 @@ def flags(info):
 
 
 def test_pax_pays_the_last_step_and_truncates():
-    """From the rules: cells 3 * row + column; red 0, blue 8, red coin 1, blue coin 2."""
+    """From the rules: red on cell 0, blue on 8, the red coin on 1, the blue on 2."""
     _, steps = follow(
         "pax",
         two_coins(0, 8, 1, 2),
@@ -158,7 +158,7 @@ def test_lola_red_wins_ties_and_the_coin_alternates():
 
 
 def test_pola_pays_both_in_a_tie():
-    """From the rules: the same game as above, where both collect and may open as one."""
+    """From the rules: as above, but both collect and may open on one cell."""
     _, steps = follow(
         "pola2022",
         one_coin(4, 4, 4, 5, 0),

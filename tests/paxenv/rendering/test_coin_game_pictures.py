@@ -45,7 +45,6 @@ def test_picture_changes_when_a_player_moves():
     before = env.render_rgb(frame_of(Board(((0, 0), (1, 2)), ((2, 1), (1, 2)), 0)))
     after = env.render_rgb(frame_of(Board(((0, 1), (1, 2)), ((2, 1), (1, 2)), 0)))
     assert (before != after).any()
-    assert len({id(before), id(after)}) == 2
 
 
 def test_nothing_hides_anything_when_all_share_a_cell():
@@ -93,7 +92,8 @@ def test_pictures_need_no_plotting_library(run_python):
         "from paxenv.envs.coin_game import CoinGame\n"
         "env = CoinGame()\n"
         "obs, state = env.reset(jax.random.key(0), env.default_params)\n"
-        "picture = env.render_rgb(Frame(jax.device_get(state), obs, None, None, None))\n"
+        "frame = Frame(jax.device_get(state), obs, None, None, None)\n"
+        "picture = env.render_rgb(frame)\n"
         "print(picture.shape, sorted({'matplotlib', 'PIL'} & set(sys.modules)))\n"
     )
     assert printed.strip() == "(96, 96, 3) []"
