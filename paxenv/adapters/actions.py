@@ -29,9 +29,9 @@ def checked_action(action: Any, space: gymnasium.Space, player: str) -> Any:
             return space.dtype.type(action)  # type: ignore[union-attr]
         raise ValueError(f"{player}'s action {action!r} is not in {space}")
     value = on_host(action)
-    if value.shape == space.shape and value.dtype.kind in NUMBERS:
-        if np.all(_inside(value, space)):
-            return value.astype(space.dtype)
+    fits = value.shape == space.shape and value.dtype.kind in NUMBERS
+    if fits and np.all(_inside(value, space)):
+        return value.astype(space.dtype)
     raise ValueError(f"{player}'s action {action!r} is not in {space}")
 
 
@@ -56,8 +56,8 @@ def checked_actions(
             f"{player}'s actions must be numbers of shape {shape}, one for each lane, "
             f"got {values.dtype} of shape {values.shape}"
         )
-    inside = np.reshape(_inside(values, space), (num_lanes, -1))
-    return values, inside.all(axis=1)
+    inside = np.asarray(_inside(values, space)).reshape(num_lanes, -1)
+    return values, np.asarray(inside.all(axis=1))
 
 
 def on_host(actions: Any) -> np.ndarray:

@@ -1,6 +1,5 @@
 """One seat of a game as a Gymnasium environment."""
 
-import copy
 from typing import Any
 
 import gymnasium
@@ -9,7 +8,7 @@ from paxenv.adapters import pictures
 from paxenv.adapters.actions import checked_action
 from paxenv.adapters.forking import check_not_forked
 from paxenv.adapters.opponents import make_single_player
-from paxenv.adapters.stream import Stream, as_info, as_observation
+from paxenv.adapters.stream import Stream, as_info, as_observation, as_space
 
 
 class GymnasiumEnv(gymnasium.Env):
@@ -56,8 +55,8 @@ class GymnasiumEnv(gymnasium.Env):
         self.native = make_single_player(game_id, player, opponent, **options)
         self._player = f"player {player}"
         env, params = self.native
-        self.observation_space = copy.deepcopy(env.observation_space(0))
-        self.action_space = copy.deepcopy(env.action_space(0))
+        self.observation_space = as_space(env.observation_space(0))
+        self.action_space = as_space(env.action_space(0))
         self._stream = Stream(env, params)
 
     @property

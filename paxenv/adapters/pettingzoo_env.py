@@ -1,6 +1,5 @@
 """All seats of a game as a PettingZoo parallel environment."""
 
-import copy
 from typing import Any
 
 import jax
@@ -11,7 +10,7 @@ from paxenv import registry
 from paxenv.adapters import pictures
 from paxenv.adapters.actions import checked_action
 from paxenv.adapters.forking import check_not_forked
-from paxenv.adapters.stream import Stream, as_info, as_observation
+from paxenv.adapters.stream import Stream, as_info, as_observation, as_space
 
 
 class PettingZooEnv(ParallelEnv):
@@ -58,10 +57,10 @@ class PettingZooEnv(ParallelEnv):
         self.agents: list[str] = []
         seats = range(env.num_players)
         self.observation_spaces = self._by_agent(
-            [copy.deepcopy(env.observation_space(p)) for p in seats]
+            [as_space(env.observation_space(p)) for p in seats]
         )
         self.action_spaces = self._by_agent(
-            [copy.deepcopy(env.action_space(p)) for p in seats]
+            [as_space(env.action_space(p)) for p in seats]
         )
         self._stream = Stream(env, params)
 

@@ -1,7 +1,9 @@
 """One lane on the host, as the environments of a single game step it."""
 
+import copy
 from typing import Any
 
+import gymnasium
 import jax
 import numpy as np
 from gymnasium.error import ResetNeeded
@@ -103,6 +105,13 @@ def draw_seed(num_lanes: int = 1) -> int:
     """Returns a seed from the operating system's entropy, valid for all lanes."""
     entropy = np.random.SeedSequence().generate_state(1, np.uint64)[0]
     return int(entropy % np.uint64(keys.MAX_SEED - num_lanes))
+
+
+def as_space(space: gymnasium.Space) -> gymnasium.Space:
+    """Returns a copy of a space, as spaces carry a random state; Discrete in int64."""
+    if isinstance(space, gymnasium.spaces.Discrete):
+        return gymnasium.spaces.Discrete(int(space.n), start=int(space.start))
+    return copy.deepcopy(space)
 
 
 def as_observation(obs: Any) -> Any:
