@@ -162,3 +162,50 @@ def test_the_two_commands_of_the_readme_start_from_nothing():
         "python3 -m venv .venv && .venv/bin/pip install -e '.[dev]'"
         " && .venv/bin/pytest",
     ]
+
+
+def first_column(heading: str) -> list[str]:
+    """Returns the code words of a table of the README."""
+    section = (ROOT / "README.md").read_text().split(f"\n## {heading}\n")[1]
+    return re.findall(r"^\| `([^`]+)` \|", section.split("\n## ")[0], re.MULTILINE)
+
+
+def test_the_readme_lists_every_game():
+    import paxenv
+
+    ours = {id for id in paxenv.games() if id.startswith("pax/")}
+    assert set(first_column("Games")) == ours
+
+
+def test_the_readme_lists_every_agent():
+    from paxenv_agents import catalogue
+
+    assert set(first_column("Agents")) == {spec.name for spec in catalogue.AGENTS}
+
+
+def test_every_stored_experiment_has_a_row_of_results():
+    from runners.config import experiment_names
+
+    text = (ROOT / "docs/experiments.md").read_text()
+    assert set(re.findall(r"^\| `([^`]+)` \|", text, re.MULTILINE)) == set(
+        experiment_names()
+    )
+
+
+def test_the_readme_quotes_the_error_of_a_forgotten_import(run_python):
+    """The text is Gymnasium's own, seen in a process that does not import paxenv."""
+    seen = run_python(
+        "import gymnasium\n"
+        "try:\n    gymnasium.make('pax/IPD-v0')\n"
+        "except gymnasium.error.NamespaceNotFound as error:\n    print(error)"
+    )
+    text = (ROOT / "README.md").read_text()
+
+    assert f"gymnasium.error.NamespaceNotFound: {seen}" in text
+
+
+def test_the_module_form_needs_no_import(run_python):
+    seen = run_python(
+        "import gymnasium\nprint(gymnasium.make('paxenv:pax/IPD-v0').spec.id)"
+    )
+    assert seen == "pax/IPD-v0"

@@ -13,7 +13,7 @@ LAST_LINE = {
     "custom_runner.py": "     3 ",
     "gymnasium_env.py": "Acting at random in 4 coin games:",
     "pax_readme.py": "A fresh PPO agent in 2 games:",
-    "pettingzoo_env.py": "player_2:",
+    "pettingzoo_env.py": "player_1:",
     "sb3_ppo.py": "after 512 steps: return",
 }
 NEEDS_SB3 = {"sb3_ppo.py"}
