@@ -22,7 +22,7 @@ def play_one_game() -> float:
     """Plays one game in a Python loop and returns player 1's return."""
     env = IteratedMatrixGame(num_inner_steps=5)
     params = EnvParams(payoff_matrix=PAYOFF)
-    actions = (jnp.asarray(paxenv.COOPERATE), jnp.asarray(paxenv.DEFECT))
+    actions = (jnp.asarray(paxenv.DEFECT), jnp.asarray(paxenv.COOPERATE))
 
     key, reset_key = jax.random.split(jax.random.key(0))
     _, state = env.reset(reset_key, params)
@@ -93,7 +93,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="small sizes")
     num_envs, num_steps = (2, 5) if parser.parse_args().quick else (8, 50)
 
-    print(f"One game, C against D for 5 steps: player 1 gets {play_one_game():g}")
+    print(f"One game, D against C for 5 steps: player 1 gets {play_one_game():g}")
     rewards = play_many_games(num_envs, num_steps)
     print(
         f"{num_envs} games of {num_steps} steps, D against D: player 1 gets "
