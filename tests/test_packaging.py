@@ -116,3 +116,9 @@ def test_wheel_holds_the_stored_experiments(wheel_files):
 def test_wheel_holds_licence_and_type_markers(wheel_files):
     assert {f"{package}/py.typed" for package in PACKAGES} <= set(wheel_files)
     assert any(name.endswith(".dist-info/licenses/LICENSE") for name in wheel_files)
+
+
+def test_accelerators_are_an_extra_that_the_readme_explains():
+    extra = PROJECT["optional-dependencies"]["cuda"]
+    assert [name_of(r) for r in extra] == ["jax"]
+    assert ".venv/bin/pip install '.[cuda]'" in (ROOT / "README.md").read_text()
