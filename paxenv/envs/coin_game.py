@@ -198,14 +198,14 @@ class CoinGame(Environment):
         return coin_draws.draw(self.rules, key)
 
     def reset_game(self, draws: Draws, params: EnvParams) -> tuple[Any, CoinState]:
-        board = coin_rules.opening(self.rules, draws)
+        board = coin_rules.pack(self.rules, coin_rules.opening(self.rules, draws))
         zeros = jnp.zeros((2,), jnp.result_type(float))
         game = CoinState(
-            board=coin_rules.pack(board),
+            board=board,
             played=jnp.zeros((), jnp.int32) if self.reset_consumes_step else (),
             last_rewards=zeros if self.extra_planes else (),
         )
-        return self._observe(board, game), game
+        return self._observe(game), game
 
     def step_game(
         self, draws: Draws, game: CoinState, actions: Any, params: EnvParams
@@ -221,9 +221,9 @@ class CoinGame(Environment):
         if self.extra_planes:
             last = jnp.stack(rewards).astype(game.last_rewards.dtype)
             game = game.replace(last_rewards=last)
-        game = game.replace(board=coin_rules.pack(board))
+        game = game.replace(board=coin_rules.pack(self.rules, board))
         report = coin_metrics.report(takes, rewards)
-        return self._observe(board, game), game, rewards, jnp.zeros((), bool), report
+        return self._observe(game), game, rewards, jnp.zeros((), bool), report
 
     def metrics_init(self) -> metrics.Accumulator:
         return coin_metrics.init()
@@ -274,9 +274,8 @@ class CoinGame(Environment):
             info["metrics"]["welfare"] = rewards[0] + rewards[1]
         return obs, state, rewards, done, info
 
-    def _observe(
-        self, board: coin_rules.Board, game: CoinState
-    ) -> tuple[jax.Array, jax.Array]:
+    def _observe(self, game: CoinState) -> tuple[jax.Array, jax.Array]:
+        board = coin_rules.unpack(self.rules, game.board)
         if self.view == "shared":
             seen = self._see(board, game, 0, 0)
             return seen, self._see(board, game, 0, 1) if self.extra_planes else seen

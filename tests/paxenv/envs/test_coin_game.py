@@ -39,7 +39,9 @@ def play_random(env, num_steps, seed=0, num_actions=5):
 
 
 def set_board(state, board):
-    return state.replace(game=state.game.replace(board=coin_rules.pack(board)))
+    return state.replace(
+        game=state.game.replace(board=coin_rules.pack(CoinRules(), board))
+    )
 
 
 # Observations.
@@ -49,7 +51,7 @@ def test_egocentric_planes_of_a_board_worked_by_hand():
     """From the rules: red (0, 0), blue (0, 1), red coin (2, 2), blue coin (1, 0)."""
     env = CoinGame(layout="HWC")
     board = board_of((0, 0), (0, 1), (2, 2), (1, 0))
-    red, blue = env._observe(board, CoinState(coin_rules.pack(board)))
+    red, blue = env._observe(CoinState(coin_rules.pack(env.rules, board)))
     lit = [tuple(x) for x in np.argwhere(np.asarray(red).transpose(2, 0, 1))]
     assert lit == [(0, 1, 1), (1, 1, 2), (2, 0, 0), (3, 2, 1)]
     lit = [tuple(x) for x in np.argwhere(np.asarray(blue).transpose(2, 0, 1))]
@@ -60,7 +62,7 @@ def test_egocentric_planes_of_a_board_worked_by_hand():
 def test_absolute_planes_are_swapped_for_the_second_player():
     env = CoinGame(egocentric=False, layout="CHW")
     board = board_of((0, 0), (0, 1), (2, 2), (1, 0))
-    red, blue = env._observe(board, CoinState(coin_rules.pack(board)))
+    red, blue = env._observe(CoinState(coin_rules.pack(env.rules, board)))
     lit = [tuple(x) for x in np.argwhere(red)]
     assert lit == [(0, 0, 0), (1, 0, 1), (2, 2, 2), (3, 1, 0)]
     np.testing.assert_array_equal(blue, np.asarray(red)[[1, 0, 3, 2]])
@@ -68,12 +70,9 @@ def test_absolute_planes_are_swapped_for_the_second_player():
 
 def test_layouts_hold_the_same_numbers():
     board = board_of((0, 0), (0, 1), (2, 2), (1, 0))
+    game = CoinState(coin_rules.pack(CoinRules(), board))
     seen = {
-        layout: np.asarray(
-            CoinGame(layout=layout)._observe(board, CoinState(coin_rules.pack(board)))[
-                0
-            ]
-        )
+        layout: np.asarray(CoinGame(layout=layout)._observe(game)[0])
         for layout in coin_views.LAYOUTS
     }
     np.testing.assert_array_equal(seen["flat"], seen["HWC"].reshape(36))
@@ -127,7 +126,7 @@ def test_index_names_every_view_once(egocentric, coins):
 def test_default_index_is_other_then_own_coin_then_others_coin():
     env = CoinGame(observation="index")
     board = board_of((0, 0), (0, 1), (2, 2), (1, 0))
-    red, _ = env._observe(board, CoinState(coin_rules.pack(board)))
+    red, _ = env._observe(CoinState(coin_rules.pack(env.rules, board)))
     # Red sees blue at (1, 2), its own coin at (0, 0), the other's at (2, 1).
     assert int(red) == 81 * 5 + 9 * 0 + 7
 

@@ -193,7 +193,7 @@ def both_ways(preset, num_games=512):
 
     def step(board, draws, actions):
         game = CoinState(
-            board=coin_rules.pack(board),
+            board=coin_rules.pack(env.rules, board),
             played=jnp.zeros((), jnp.int32) if env.reset_consumes_step else (),
             last_rewards=jnp.zeros(2) if env.extra_planes else (),
         )

@@ -108,7 +108,7 @@ def test_a_board_survives_packing(name):
     @jax.vmap
     def packed_and_back(key):
         board = coin_rules.opening(rules, coin_draws.draw(rules, key))
-        return board, coin_rules.unpack(rules, coin_rules.pack(board))
+        return board, coin_rules.unpack(rules, coin_rules.pack(rules, board))
 
     board, again = packed_and_back(jax.random.split(jax.random.key(3), 256))
     assert jax.tree.all(jax.tree.map(lambda a, b: (a == b).all(), board, again))

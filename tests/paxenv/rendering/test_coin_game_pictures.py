@@ -8,7 +8,7 @@ import pytest
 from paxenv.environment import EnvState, Frame
 from paxenv.envs import coin_presets, coin_rules
 from paxenv.envs.coin_game import CoinGame, CoinState
-from paxenv.envs.coin_rules import Board
+from paxenv.envs.coin_rules import Board, CoinRules
 
 RED, BLUE = (205, 40, 40), (40, 80, 205)
 RED_COIN, BLUE_COIN = (245, 130, 130), (130, 165, 245)
@@ -16,7 +16,8 @@ RED_COIN, BLUE_COIN = (245, 130, 130), (130, 165, 245)
 
 def frame_of(board, actions=None, rewards=None):
     board = jax.tree.map(lambda x: jnp.asarray(x, jnp.int32), board)
-    game = CoinState(board=np.asarray(coin_rules.pack(board)))
+    rules = CoinRules(coins="per_player" if len(board.coins) == 2 else "single")
+    game = CoinState(board=np.asarray(coin_rules.pack(rules, board)))
     state = EnvState(np.int32(3), np.int32(0), np.int32(3), game)
     return Frame(state, None, actions, rewards, None)
 
