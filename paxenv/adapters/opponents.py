@@ -2,7 +2,6 @@
 
 import importlib
 import os
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -76,10 +75,7 @@ def _agent(opponent: Any, env: Any, player: int) -> Any:
     if _is_agent(opponent):
         return _fitting(opponent, env, player)
     if _is_path(opponent):
-        if not Path(opponent).exists():
-            raise ValueError(f"opponent: there is no saved player at {opponent}")
-        weights = importlib.import_module("paxenv_agents.weights")
-        return weights.load_agent(opponent, env, player)
+        return _saved(opponent, env, player)
     if isinstance(opponent, str):
         agents = importlib.import_module("paxenv_agents")
         return agents.make_agent(opponent, env, player)
@@ -91,6 +87,14 @@ def _agent(opponent: Any, env: Any, player: int) -> Any:
         "state), the path of a saved player, a function (obs, key) -> action, or a "
         f"list of these, got {opponent!r}"
     )
+
+
+def _saved(path: Any, env: Any, player: int) -> tuple[Any, Any]:
+    weights = importlib.import_module("paxenv_agents.weights")
+    try:
+        return weights.load_agent(path, env, player)
+    except FileNotFoundError as error:
+        raise ValueError(f"opponent: there is no saved player at {path}") from error
 
 
 def _one_of(opponents: Any, env: Any, player: int) -> tuple[Any, Any]:

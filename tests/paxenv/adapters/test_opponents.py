@@ -12,6 +12,7 @@ from adapter_cases import assert_same
 import paxenv
 import paxenv_agents
 from paxenv.adapters.opponents import make_single_player, resolve
+from paxenv_agents import weights
 
 
 def defect_after_defection(obs: jax.Array, key: jax.Array) -> jax.Array:
@@ -98,6 +99,16 @@ def test_trained_weights_play_as_given(game: tuple) -> None:
     states = [agent.init_state(jax.random.key(seed)) for seed in (1, 2)]
     _, params = make_single_player("IPD", 0, (agent, states[1]))
     assert_same(params.co_players[0].params, states[1].params)
+
+
+@pytest.mark.parametrize("suffix", ["", ".msgpack"])
+def test_saved_weights_play_again(game: tuple, tmp_path: Path, suffix: str) -> None:
+    env, _ = game
+    agent = paxenv_agents.make_agent("Tabular", env, 1)
+    params = agent.init_state(jax.random.key(3)).params
+    path = weights.save_agent(tmp_path / "player2", agent, params, name="Tabular")
+    _, seated = make_single_player("IPD", 0, str(path.with_suffix(suffix)))
+    assert_same(seated.co_players[0].params, params)
 
 
 @pytest.mark.parametrize(
