@@ -44,12 +44,16 @@ def indices(
 ) -> Int[Array, "updates part"]:
     """Returns the indices of each minibatch; every epoch is a permutation of `size`.
 
+    A minibatch that is the whole batch keeps its order: no mean over it would differ.
+
     Args:
         key: Folded by the number of the epoch.
         size: Length of the permuted axis; `num_minibatches` divides it.
         num_epochs: Passes over the batch.
         num_minibatches: Minibatches of a pass.
     """
+    if num_minibatches == 1:
+        return jnp.tile(jnp.arange(size), (num_epochs, 1))
     epochs = jax.vmap(jax.random.fold_in, (None, 0))(key, jnp.arange(num_epochs))
     orders = jax.vmap(lambda k: jax.random.permutation(k, size))(epochs)
     # [epochs, size] -> [epochs * minibatches, size / minibatches]
@@ -59,7 +63,7 @@ def indices(
 def take(batch: Any, index: Int[Array, " part"], axis: int) -> Any:
     """Returns the part of every leaf of `batch` at `index` along `axis`.
 
-    The whole axis comes back in its own order: a mean over it does not care.
+    An index of the whole axis, which comes from `indices` in order, costs nothing.
     """
 
     def part(x):

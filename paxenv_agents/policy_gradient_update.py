@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import optax
 
 from paxenv.environment import where
 from paxenv_agents import minibatches, schedules
@@ -143,7 +142,7 @@ class PolicyGradient(ActorCritic):
             num_steps, num_games, config.num_minibatches, recurrent=self.recurrent
         )
         batch = self.make_batch(traj, last_obs, state, memory)
-        entropy_coeff = self._entropy_coeff(state)
+        entropy_coeff = self.entropy_coeff(state)
         order = minibatches.indices(
             jax.random.fold_in(state.key, 0),
             traj.rewards.shape[axis],
@@ -177,17 +176,17 @@ class PolicyGradient(ActorCritic):
         self, carry: Any, state: TrainingState, batch: Batch, entropy_coeff: jax.Array
     ) -> tuple[Any, Stats]:
         params, opt_state = carry
-        rate = self._learning_rate(state.hyper, opt_state.count)
+        rate = self.learning_rate(state.hyper, opt_state.count)
         gradient = jax.grad(self.loss, has_aux=True)
         grads, stats = gradient(params, state, batch, entropy_coeff)
-        norm = optax.global_norm(grads)
+        norm = policy_gradient.global_norm(grads)
         shrink = jnp.minimum(1.0, state.hyper["max_grad_norm"] / norm)
         grads = jax.tree.map(lambda g: g * shrink, grads)
         updates, opt_state = self.optimiser().update(grads, opt_state, params)
         params = jax.tree.map(lambda p, u: p - rate * u, params, updates)
         return (params, opt_state), {**stats, "grad_norm": norm, "learning_rate": rate}
 
-    def _learning_rate(self, hyper: Hyper, step: jax.Array) -> jax.Array:
+    def learning_rate(self, hyper: Hyper, step: jax.Array) -> jax.Array:
         """Returns the rate of optimiser step number `step`, counted from 0."""
         config, start = self.config, hyper["learning_rate"]
         if config.learning_rate_end is None:
@@ -196,7 +195,7 @@ class PolicyGradient(ActorCritic):
         share = schedules.share_of_steps(step, num_steps)
         return schedules.linear(start, config.learning_rate_end, share)
 
-    def _entropy_coeff(self, state: TrainingState) -> jax.Array:
+    def entropy_coeff(self, state: TrainingState) -> jax.Array:
         """Returns the entropy weight of this update."""
         config, start = self.config, state.hyper["entropy_coeff"]
         if config.entropy_coeff_end is None:

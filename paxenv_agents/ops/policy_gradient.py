@@ -1,5 +1,8 @@
 """Objectives of policy-gradient learners, and means over the steps that count."""
 
+from typing import Any
+
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
@@ -88,3 +91,9 @@ def explained_variance(
     total = variance(targets)
     left = variance(targets - values) / jnp.where(total > 0, total, 1.0)
     return jnp.where(total > 0, 1.0 - left, 0.0)
+
+
+def global_norm(tree: Any) -> Float[Array, ""]:
+    """Returns the Euclidean length of all leaves of a pytree taken as one vector."""
+    squares = [jnp.sum(jnp.square(leaf)) for leaf in jax.tree.leaves(tree)]
+    return jnp.sqrt(jnp.sum(jnp.stack(squares)))

@@ -1,0 +1,144 @@
+"""Networks are chosen by spaces and config, and read what a game shows."""
+
+import gymnasium
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from learner_fakes import Seat, make_learner
+
+from paxenv_agents import networks
+from paxenv_agents.ppo import PPO
+
+KEY = jax.random.key(0)
+MANY = networks.MAX_TABULATED + 1
+
+
+def one_hot_box(n):
+    return gymnasium.spaces.Box(0, 1, (n,), np.int8)
+
+
+def index(n, start=0):
+    return gymnasium.spaces.Discrete(n, start=start, dtype=np.int32)
+
+
+def outputs(agent, observations):
+    state, _ = make_learner(agent, 1)
+    return networks.apply(
+        agent.network, state.params, observations, agent.observation_space
+    )
+
+
+@pytest.mark.parametrize("options", [{}, {"shared_torso": False}, {"hidden_sizes": ()}])
+@pytest.mark.parametrize("n", [5, MANY])
+def test_index_and_one_hot_observations_mean_the_same(options, n):
+    states = jnp.arange(n).reshape(1, n)
+
+    by_index = outputs(PPO.from_env(Seat(index(n)), **options), states)
+    by_one_hot = outputs(
+        PPO.from_env(Seat(one_hot_box(n)), **options),
+        jax.nn.one_hot(states, n, dtype=jnp.int8),
+    )
+
+    assert by_index[0].shape == (1, n, 2)
+    assert by_index[1].shape == (1, n)
+    for a, b in zip(by_index, by_one_hot, strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-6)
+
+
+@pytest.mark.parametrize("space", [index(5), index(MANY), one_hot_box(5)])
+def test_a_table_starts_uniform_and_holds_one_row_per_state(space):
+    agent = PPO.from_env(Seat(space), tabular=True)
+    state, _ = make_learner(agent, 1)
+    n = networks.num_features(space)
+
+    assert jax.tree.map(jnp.shape, state.params) == {"logits": (n, 2), "values": (n,)}
+    assert all(not leaf.any() for leaf in jax.tree.leaves(state.params))
+
+    rows = {"logits": jnp.arange(2.0 * n).reshape(n, 2), "values": jnp.arange(1.0 * n)}
+    observation = jnp.asarray(3)
+    if isinstance(space, gymnasium.spaces.Box):
+        observation = jax.nn.one_hot(observation, n, dtype=jnp.int8)
+    logits, value = networks.apply(agent.network, rows, observation, space)
+    assert logits.tolist() == [6.0, 7.0]
+    assert float(value) == 3.0
+
+
+def test_a_space_that_starts_elsewhere_is_counted_from_its_start():
+    agent = PPO.from_env(Seat(index(3, start=7)), tabular=True)
+    rows = {"logits": jnp.arange(6.0).reshape(3, 2), "values": jnp.zeros(3)}
+
+    logits, _ = networks.apply(
+        agent.network, rows, jnp.array([7, 9]), agent.observation_space
+    )
+
+    assert logits.tolist() == [[0.0, 1.0], [4.0, 5.0]]
+
+
+@pytest.mark.parametrize("shape", [(3, 3, 4), (36,), ()])
+@pytest.mark.parametrize("num_actions", [2, 5])
+@pytest.mark.parametrize("shared_torso", [True, False])
+def test_logits_have_the_size_of_the_action_space(shape, num_actions, shared_torso):
+    """D-50: never the width of some layer."""
+    seat = Seat(
+        gymnasium.spaces.Box(0, 255, shape, np.uint8),
+        gymnasium.spaces.Discrete(num_actions),
+    )
+    agent = PPO.from_env(seat, shared_torso=shared_torso, hidden_sizes=(8,))
+
+    logits, values = outputs(agent, jnp.full((6, 2, *shape), 255, jnp.uint8))
+
+    assert logits.shape == (6, 2, num_actions)
+    assert values.shape == (6, 2)
+    assert np.isfinite(logits).all()
+    assert logits.dtype == values.dtype == jnp.float32
+
+
+def test_the_first_policy_is_nearly_uniform():
+    logits, _ = outputs(PPO.from_env(Seat()), jnp.arange(5))
+
+    np.testing.assert_allclose(jax.nn.softmax(logits), 0.5, atol=0.02)
+
+
+def test_hidden_layers_are_orthogonal_with_gain_root_two():
+    agent = PPO.from_env(Seat(), hidden_sizes=(16, 16))
+    kernel = make_learner(agent, 1)[0].params["MLPTorso_0"]["Dense_1"]["kernel"]
+
+    np.testing.assert_allclose(kernel.T @ kernel, 2 * np.eye(16), atol=1e-5)
+
+
+def test_a_linear_policy_has_no_bias():
+    params = make_learner(PPO.from_env(Seat(), hidden_sizes=()), 1)[0].params
+
+    assert jax.tree.map(jnp.shape, params) == {
+        "Dense_0": {"kernel": (5, 2)},
+        "Dense_1": {"kernel": (5, 1)},
+    }
+
+
+def test_own_actor_and_critic_classes_are_used():
+    agent = PPO.from_env(
+        Seat(),
+        None,
+        networks.MLPActor,
+        networks.MLPCritic,
+        actor_cfg={"hidden_dims": [7]},
+    )
+    params = make_learner(agent, 1)[0].params
+
+    assert params["actor"]["MLPTorso_0"]["Dense_0"]["kernel"].shape == (5, 7)
+    assert params["critic"]["MLPTorso_0"]["Dense_1"]["kernel"].shape == (64, 64)
+    assert hash(agent) == hash(
+        PPO.from_env(Seat(), None, networks.MLPActor, actor_cfg={"hidden_dims": [7]})
+    )
+
+
+def test_spaces_that_networks_cannot_read_are_refused():
+    space = gymnasium.spaces.Dict({"a": index(2)})
+    with pytest.raises(ValueError, match="networks read Box and Discrete"):
+        PPO.from_env(Seat(space))
+    with pytest.raises(ValueError, match="Discrete actions"):
+        PPO.from_env(Seat(index(5), one_hot_box(2)))
+    image = gymnasium.spaces.Box(0, 1, (3, 3, 4), np.int8)
+    with pytest.raises(ValueError, match="not an index or a one-hot"):
+        PPO.from_env(Seat(image), tabular=True)
