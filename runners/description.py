@@ -33,13 +33,16 @@ def description(spec: Any, env: Any, params: Any) -> list[str]:
     for title in SECTIONS:
         if title in sections:
             lines += ["", f"{title}:", *(f"  {line}" for line in sections[title])]
+    numbers = _docstring_sections(type(params)).get("Attributes", [])
+    if numbers:
+        lines += ["", "Numbers:", *(f"  {line}" for line in numbers)]
     return lines
 
 
 def action_names(env: Any, player: int) -> tuple[str, ...]:
     """Returns the names of a player's actions in order, () for continuous ones."""
     named = getattr(env, "action_names", None)
-    if callable(named):
+    if named is not None:
         return tuple(named(player))
     number = getattr(env.action_space(player), "n", None)
     if number is None:
@@ -66,7 +69,7 @@ def _actions(env: Any) -> list[str]:
 def _observations(env: Any) -> list[str]:
     space = env.observation_space(0)
     named = getattr(env, "state_names", None)
-    if not callable(named):
+    if named is None:
         return [f"observation of each player: {space}"]
     names = tuple(named(0))
     lines = [

@@ -1,6 +1,6 @@
 """How metric names are read: `group/quantity/player_1/state`."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, TypeVar
 
 T = TypeVar("T")
@@ -81,6 +81,13 @@ def states(
     return first + sorted(found - set(first))
 
 
+def cooperation_title(names: Iterable[Name]) -> str:
+    """Returns what `cooperation_probability` is in this game, in words."""
+    if any(name.quantity == "own_coins" for name in names):
+        return "P(own coin | conventions)"
+    return "P(cooperate | state)"
+
+
 def label(quantity: str) -> str:
     """Returns a quantity in words."""
     return LABELS.get(quantity, quantity.replace("_", " ").replace("/", " "))
@@ -89,4 +96,4 @@ def label(quantity: str) -> str:
 def state_order(env: Any) -> tuple[str, ...]:
     """Returns a game's state names in its own order, () if it names none."""
     named: Any = getattr(env, "state_names", None)
-    return tuple(named(0)) if callable(named) else ()
+    return tuple(named(0)) if named is not None else ()

@@ -11,6 +11,7 @@ from runners.metric_names import (
     VISITATION,
     Name,
     by_name,
+    cooperation_title,
     state_order,
     states,
 )
@@ -84,7 +85,7 @@ def cooperation(outcome: Outcome, path: Path) -> None:
     axes.set_ylim(0, 1.1)
     axes.set_yticks(np.linspace(0, 1, 6))
     axes.set_xlabel("state, and the share of steps that begin in it")
-    axes.set_ylabel("P(cooperate | state)")
+    axes.set_ylabel(cooperation_title(named))
     trained = "after training, " if plan.config.runner == "rl" else ""
     _set_title(axes, outcome, f"{trained}{outcome.mode} actions")
     _legend(figure)

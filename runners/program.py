@@ -124,7 +124,9 @@ def trace_plan(plan: Plan, states: dict[int, Any] | None = None) -> Traced:
     def chunk(state: RunState, num_iterations: jax.Array) -> Any:
         return jax.vmap(lambda s: train_chunk(experiment, s, num_iterations))(state)
 
-    state = jax.vmap(lambda key: experiment.init(key, plan.params))(run_keys(plan))
+    # One compile instead of one for each operation of an initialiser.
+    init = jax.jit(jax.vmap(lambda key: experiment.init(key, plan.params)))
+    state = init(run_keys(plan))
     state = with_agents(state, states or {})
     lowered = jax.jit(chunk, donate_argnums=0).lower(state, jnp.int32(1))
     return Traced(plan, state, lowered)

@@ -1,7 +1,8 @@
 """The final table, as a person reads it."""
 
 import math
-from typing import Any
+import re
+from collections.abc import Iterable
 
 from rich.console import Console
 from rich.table import Table
@@ -13,6 +14,7 @@ from runners.metric_names import (
     VISITATION,
     Name,
     by_name,
+    cooperation_title,
     label,
     quantities,
     state_order,
@@ -22,7 +24,11 @@ from runners.outcome import Outcome
 from runners.summary import Estimate
 
 MAX_STATES = 16
+#: More players and the shares of steps would not fit a terminal.
+MAX_WITH_SHARES = 2
 NOTHING = "-"
+#: States of games of many players: C2D.
+GROUPED = re.compile(r"[CD]\d+D")
 
 
 def print_report(outcome: Outcome, console: Console) -> None:
@@ -42,21 +48,25 @@ def final_table(outcome: Outcome) -> Table:
         show_edge=False,
         pad_edge=False,
     )
-    table.add_column("")
+    table.add_column("", no_wrap=True)
     for player, agent in enumerate(plan.names, start=1):
-        table.add_column(f"player {player} ({agent})", justify="right", no_wrap=True)
+        header = f"player {player}\n{agent}"
+        table.add_column(header, justify="right", no_wrap=True)
     named = by_name(outcome.evaluation)
     players = range(1, len(plan.names) + 1)
     for quantity in quantities(named, of_players=True):
         cells = [_cell(named, Name(quantity, p)) for p in players]
-        table.add_row(_row_label(quantity), *cells)
+        table.add_row(label(quantity), *cells)
     known = state_order(plan.env)
     shown = _most_visited(named, states(named, COOPERATION, known))
     if shown:
         table.add_section()
-        table.add_row(Text(_state_title(plan.env), style="bold"))
+        table.add_row(Text(cooperation_title(named), style="bold"))
     for state in shown:
-        table.add_row(f"  {state}", *(_state_cell(named, p, state) for p in players))
+        cells = [_state_cell(named, Name(COOPERATION, p, state)) for p in players]
+        if len(plan.names) <= MAX_WITH_SHARES:
+            cells = [_with_share(named, p, cells[p - 1], state) for p in players]
+        table.add_row(f"  {state}", *cells)
     return table
 
 
@@ -78,7 +88,8 @@ def captions(outcome: Outcome) -> list[str]:
     ]
     lines = [what, ", ".join(whole)]
     if any(name.quantity == COOPERATION for name in named):
-        lines.append(_legend(plan.env))
+        shares = "; in grey: the share of steps that begin there"
+        lines.append(_legend(named) + shares * (len(plan.names) <= MAX_WITH_SHARES))
     return [line for line in lines if line]
 
 
@@ -98,15 +109,20 @@ def _cell(named: dict[Name, Estimate], name: Name) -> str:
     return _number(value)
 
 
-def _state_cell(named: dict[Name, Estimate], player: int, state: str) -> Text | str:
-    value = named.get(Name(COOPERATION, player, state))
+def _state_cell(named: dict[Name, Estimate], name: Name) -> Text:
+    value = named.get(name)
     if value is None or not value.count:
         return Text("not visited", style="dim")
+    return Text(_number(value))
+
+
+def _with_share(
+    named: dict[Name, Estimate], player: int, cell: Text, state: str
+) -> Text:
     share = named.get(Name(VISITATION, player, state))
-    text = Text(_number(value))
-    if share is not None and share.count:
-        text.append(f"  {share.mean:6.1%}", style="dim")
-    return text
+    if share is not None and share.mean > 0:
+        cell.append(f"  {share.mean:6.1%}", style="dim")
+    return cell
 
 
 def _number(value: Estimate) -> str:
@@ -137,21 +153,22 @@ def _most_visited(named: dict[Name, Estimate], every: list[str]) -> list[str]:
     return [state for state in every if state in ranked and shares[state] > 0]
 
 
-def _row_label(quantity: str) -> str:
-    return label(quantity)
-
-
-def _state_title(env: Any) -> str:
-    return "P(cooperate | state)"
-
-
-def _legend(env: Any) -> str:
-    if "START" in state_order(env):
+def _legend(names: Iterable[Name]) -> str:
+    """Returns how the states of the table are read."""
+    known = {name.state for name in names if name.quantity == COOPERATION}
+    if any(name.quantity == "own_coins" for name in names):
+        return (
+            "Conventions: what the player and the other took last, C a coin of the own "
+            "colour, D the other's, S none yet"
+        )
+    if "CD" in known:
         return (
             "States are the last actions, the player's own first: in CD it cooperated "
-            "and the other defected. In grey: the share of steps that begin there"
+            "and the other defected"
         )
-    return (
-        "States are what the player and the other took last: C its own coin, D the "
-        "other's, S none yet. In grey: the share of steps that begin there"
-    )
+    if any(GROUPED.fullmatch(state) for state in known):
+        return (
+            "States are the player's last action and how many others defected: in C2D "
+            "it cooperated and two defected"
+        )
+    return "States as the game names them"

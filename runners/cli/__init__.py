@@ -53,13 +53,11 @@ class LazyGroup(click.Group):
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         name = args[0]
         if not name.startswith("-") and self.get_command(ctx, name) is None:
-            from paxenv.registry import closest
+            from runners.config.schema import did_you_mean
 
-            near = closest(name, list(COMMANDS))
-            hint = f"; did you mean {near[0]!r}?" if near else ""
             ctx.fail(
-                f"there is no command {name!r}{hint} The commands: "
-                f"{', '.join(COMMANDS)}"
+                f"there is no command {name!r}{did_you_mean(name, COMMANDS)} "
+                f"The commands: {', '.join(COMMANDS)}"
             )
         return super().resolve_command(ctx, args)
 

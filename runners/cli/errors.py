@@ -35,22 +35,24 @@ class SettingsCommand(click.Command):
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
-            hint = _hint(error.option_name, words)
-            raise click.UsageError(f"{error.format_message()} {hint}", ctx) from None
+            raise click.UsageError(_no_option(error, words), ctx) from None
 
 
-def _hint(option: str, words: Sequence[str]) -> str:
+def _no_option(error: click.NoSuchOption, words: Sequence[str]) -> str:
+    """Returns what to write instead of an option that does not exist."""
     from runners.config.layers import HINTS
 
+    option = error.option_name
     name = option.lstrip("-").replace("-", "_")
     if not name[:1].isalpha():
         return (
-            "A number below zero needs a name before it: KEY=-1, or "
-            '--payoff "-1,-3,0,-2".'
+            f"{option!r} is read as an option. A number below zero needs a name before "
+            'it: KEY=-1, or --payoff "-1,-3,0,-2".'
         )
     following = {word: after for word, after in itertools.pairwise(words)}
     value = following.get(option, "VALUE")
     if any(word.startswith(f"{option}=") for word in words):
         value = next(w for w in words if w.startswith(f"{option}=")).partition("=")[2]
+    said = error.format_message() if name not in HINTS else f"No option {option!r}."
     key = HINTS.get(name, name).split(" ")[0].rstrip(",")
-    return f"Settings are written KEY=VALUE: {key}={value}"
+    return f"{said} Settings are written KEY=VALUE: {key}={value}"

@@ -6,7 +6,8 @@ from typing import Any
 import click
 
 KINDS = ("envs", "agents", "experiments", "plugins")
-DISTRIBUTED = "pax/"
+#: Shown by --json only.
+HIDDEN = ("source", "runner")
 
 
 @click.command("list")
@@ -79,7 +80,7 @@ def _print(rows: list[dict[str, Any]]) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    shown = [key for key in rows[0] if key != "source" and any(r[key] for r in rows)]
+    shown = [key for key in rows[0] if key not in HIDDEN and any(r[key] for r in rows)]
     table = Table(show_edge=False, pad_edge=False, header_style="bold")
     for i, key in enumerate(shown):
         table.add_column(key, no_wrap=i == 0, overflow="fold")

@@ -1,6 +1,6 @@
 """`paxrun play`: a person against a strategy, in the terminal."""
 
-from typing import Any
+import sys
 
 import click
 
@@ -32,5 +32,4 @@ def play(
         match = open_match(
             game, words, against=against, player=player, seed=seed, payoff=payoff
         )
-    stdin: Any = click.get_text_stream("stdin")
-    play_match(match, stdin, click.echo, prompts=stdin.isatty())
+    play_match(match, sys.stdin, click.echo, prompts=sys.stdin.isatty())

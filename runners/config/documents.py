@@ -52,10 +52,12 @@ for _class in (_Loader, _Dumper):
     for _tag, _pattern, _first in _RESOLVERS:
         _class.add_implicit_resolver(_tag, _pattern, list(_first))
 
-_Loader.add_constructor(
-    "tag:yaml.org,2002:int",
-    lambda loader, node: int(loader.construct_scalar(node).replace("_", "")),
-)
+
+def _construct_int(loader: Any, node: Any) -> int:
+    return int(loader.construct_scalar(node).replace("_", ""))
+
+
+_Loader.add_constructor("tag:yaml.org,2002:int", _construct_int)
 _Dumper.add_representer(tuple, lambda dumper, data: dumper.represent_list(list(data)))
 
 

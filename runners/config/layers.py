@@ -10,7 +10,6 @@ import re
 import typing
 from typing import Any
 
-from paxenv.registry import closest
 from runners.config.coerce import coerce, frozen
 from runners.config.schema import (
     DEFAULT_LEARNER,
@@ -19,6 +18,7 @@ from runners.config.schema import (
     EnvConfig,
     ExperimentConfig,
     WandbConfig,
+    did_you_mean,
 )
 
 Layer = dict[str, Any]
@@ -102,8 +102,7 @@ def merge(base: Layer, layer: Layer) -> Layer:
     """Returns `base` with `layer` on top.
 
     Mappings are merged key by key. `agents` replaces all agents; `agent1` changes the
-    first: an entry of another name replaces it, others change its settings. Another
-    game starts with its own options.
+    first: an entry of another name replaces it, others change its settings.
     """
     merged = copy.deepcopy(base)
     top = copy.deepcopy(layer)
@@ -166,10 +165,9 @@ def _check_key(key: Any, origin: str) -> None:
         return
     if key in HINTS:
         raise ConfigError(f"{origin}: unknown key {key!r}; use {HINTS[key]}")
-    near = closest(str(key), _KNOWN)
-    hint = f"; did you mean {near[0]!r}?" if near else ""
     raise ConfigError(
-        f"{origin}: unknown key {key!r}{hint} Known keys: {', '.join(_KNOWN)}"
+        f"{origin}: unknown key {key!r}{did_you_mean(key, _KNOWN)} "
+        f"Known keys: {', '.join(_KNOWN)}"
     )
 
 
@@ -259,10 +257,9 @@ def _build_wandb(value: Any) -> WandbConfig:
     hints = typing.get_type_hints(WandbConfig)
     for key in value:
         if key not in hints:
-            near = closest(str(key), list(hints))
-            hint = f"; did you mean {near[0]!r}?" if near else ""
             raise ConfigError(
-                f"unknown key wandb.{key}{hint} Known keys: {', '.join(hints)}"
+                f"unknown key wandb.{key}{did_you_mean(key, hints)} "
+                f"Known keys: {', '.join(hints)}"
             )
     return WandbConfig(
         **{key: coerce(v, hints[key], f"wandb.{key}") for key, v in value.items()}

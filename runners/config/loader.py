@@ -12,6 +12,7 @@ from runners.config.overrides import parse_words
 from runners.config.schema import ConfigError, ExperimentConfig, as_dict
 
 DEFAULT_EXPERIMENT = "ipd/ppo_v_tft"
+OWN_TO_A_STORED_ONE = ("name", "description", "expected", "source")
 LOCAL_FOLDER = Path("conf") / "experiment"
 
 
@@ -45,13 +46,18 @@ def load(
     if config_file is not None:
         layers.insert(0, _read_file(Path(config_file)))
     base: Layer = {}
+    implied = overrides.experiment is None and config_file is None
     if overrides.experiment is not None:
         base = read_experiment(overrides.experiment)
-    elif config_file is None:
+    elif implied:
         base = _implied_base(layers)
+    whole = base
     for layer in layers:
-        base = merge(base, layer)
-    return build(base)
+        whole = merge(whole, layer)
+    if implied and _names(whole) != _names(base):
+        # Other players make another experiment, with the settings of the default one.
+        whole = {key: v for key, v in whole.items() if key not in OWN_TO_A_STORED_ONE}
+    return build(whole)
 
 
 def read_experiment(name: str) -> Layer:
@@ -126,6 +132,10 @@ def _implied_base(layers: Sequence[Layer]) -> Layer:
     if not ids or _same_game(str(ids[-1]), default["env"]["id"]):
         return default
     return {}
+
+
+def _names(layer: Layer) -> list[Any]:
+    return [agent.get("name") for agent in layer.get("agents", [])]
 
 
 def _same_game(a: str, b: str) -> bool:

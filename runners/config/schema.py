@@ -1,8 +1,10 @@
 """What an experiment is: frozen dataclasses, checked at construction."""
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
+
+from paxenv.registry import closest
 
 RUNNERS = ("rl", "eval")
 CLOCKS = ("trial", "inner")
@@ -144,6 +146,12 @@ class ExperimentConfig:
             raise ConfigError(f"log_interval must be >= 0, got {self.log_interval}")
         if not 0 <= self.seed < MAX_SEED:
             raise ConfigError(f"seed must be in [0, 2**31), got {self.seed}")
+
+
+def did_you_mean(name: object, known: Iterable[str]) -> str:
+    """Returns the end of a sentence about an unknown name: a suggestion, or a stop."""
+    near = closest(str(name), list(known))
+    return f"; did you mean {near[0]!r}?" if near else "."
 
 
 def as_dict(config: ExperimentConfig) -> dict[str, Any]:

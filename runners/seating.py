@@ -1,0 +1,195 @@
+"""Who sits where: agents by name and options, made for their seats."""
+
+import dataclasses
+import typing
+from typing import Any
+
+from paxenv.registry import GameSpec
+from paxenv_agents import registry, weights
+from paxenv_agents.agent import Agent
+from paxenv_agents.lineup import Slot
+from runners.config import DEFAULT_LEARNER, AgentConfig, ConfigError, ExperimentConfig
+from runners.config.coerce import coerce
+from runners.config.schema import did_you_mean
+from runners.model_source import model_files
+
+#: Options of learners that a run decides, and what to write instead.
+RUN_SETTINGS = {
+    "num_envs": "num_envs=VALUE",
+    "n_steps": "num_inner_steps=VALUE",
+    "num_updates": "total_timesteps=VALUE",
+    "greedy": "deterministic=true",
+}
+
+
+def seated(
+    agents: tuple[AgentConfig, ...], game: GameSpec, num_players: int
+) -> tuple[AgentConfig, ...]:
+    """Returns the agents with their players filled in, every player seated once.
+
+    Players for whom nobody is named are played by the game's usual opponent.
+    """
+    agents = agents or (AgentConfig(DEFAULT_LEARNER),)
+    taken = {player for agent in agents for player in agent.players}
+    free = [p for p in range(1, num_players + 1) if p not in taken]
+    filled = []
+    for agent in agents:
+        if not agent.players:
+            if not free:
+                names = ", ".join(agent.name for agent in agents)
+                raise ConfigError(
+                    f"{game.id} has {num_players} players, got {len(agents)} agents: "
+                    f"{names}"
+                )
+            agent = dataclasses.replace(agent, players=(free.pop(0),))
+        filled.append(agent)
+    filled += [AgentConfig(game.opponent, players=(player,)) for player in free]
+    seats = sorted(player for agent in filled for player in agent.players)
+    if seats != list(range(1, num_players + 1)):
+        raise ConfigError(
+            f"players must be 1 to {num_players} of {game.id}, each once, got {seats}"
+        )
+    return tuple(filled)
+
+
+def make_slot(
+    index: int,
+    agent: AgentConfig,
+    env: Any,
+    config: ExperimentConfig,
+    num_iterations: int,
+) -> Slot:
+    """Returns the slot of one agent, made for its seat.
+
+    Args:
+        index: Its place in the config, for messages.
+        agent: The agent, with its players.
+        env: The game.
+        config: The experiment.
+        num_iterations: How many iterations are planned.
+
+    Raises:
+        PairingError: If the agent cannot play the seat; names those that can.
+        ValueError: If an option is unknown or refused, or a batch does not split.
+    """
+    players = tuple(player - 1 for player in agent.players)
+    made = _make_agent(index, agent, env, config, num_iterations)
+    if config.runner == "eval":
+        return frozen(Slot(agent=made, players=players), config.deterministic)
+    slot = Slot(
+        agent=made,
+        players=players,
+        clock=agent.clock,
+        per_opponent=made.learns and config.num_opponents > 1 and index > 0,
+    )
+    _check_batch(slot, env, config)
+    return slot
+
+
+def frozen(slot: Slot, deterministic: bool) -> Slot:
+    """Returns a slot that does not learn, and takes the likeliest action if asked."""
+    agent = slot.agent
+    if deterministic:
+        agent = dataclasses.replace(agent, greedy=True)
+    return dataclasses.replace(slot, agent=agent, clock="none")
+
+
+def _make_agent(
+    index: int,
+    agent: AgentConfig,
+    env: Any,
+    config: ExperimentConfig,
+    num_iterations: int,
+) -> Any:
+    where = f"agent{index + 1}"
+    evaluated = config.runner == "eval" and agent.model_path is not None
+    options = (
+        saved_record(agent)["config"] if evaluated else _agent_options(where, agent)
+    )
+    try:
+        made = registry.make_agent(
+            agent.name, env, player=agent.players[0] - 1, **options
+        )
+    except registry.PairingError:
+        raise
+    except ValueError as error:
+        raise ConfigError(f"{where} ({agent.name}): {error}") from error
+    return _planned(made, agent, env, num_iterations)
+
+
+def _planned(made: Any, agent: AgentConfig, env: Any, num_iterations: int) -> Any:
+    """Returns a learner that knows how often it will update, for its schedules."""
+    planned = getattr(made, "planned", None)
+    if planned is None:
+        return made
+    per_trial = env.num_outer_steps if agent.clock == "inner" else 1
+    return planned(num_iterations * per_trial)
+
+
+def _check_batch(slot: Slot, env: Any, config: ExperimentConfig) -> None:
+    """Raises ValueError if a learner cannot split what one update gets."""
+    check: Any = getattr(slot.agent, "check_batch", None)
+    if not slot.learns or check is None:
+        return
+    steps, games = env.num_inner_steps, config.num_envs * len(slot.players)
+    if slot.clock == "trial":
+        steps *= env.num_outer_steps
+    if not slot.per_opponent:
+        games *= config.num_opponents
+    check(steps, games)
+
+
+def _agent_options(where: str, agent: AgentConfig) -> dict[str, Any]:
+    """Returns an agent's options in the types that it declares."""
+    types = option_types(registry.find(agent.name).load())
+    if types is None:
+        return dict(agent.options)
+    options = {}
+    for name, value in agent.options.items():
+        if name in RUN_SETTINGS:
+            raise ConfigError(
+                f"{where}.{name} is a setting of the run, not of an agent: write "
+                f"{RUN_SETTINGS[name]}"
+            )
+        if name not in types:
+            raise ConfigError(
+                f"{where}: {agent.name} has no option {name!r}"
+                f"{did_you_mean(name, types)} Its options: {', '.join(types) or 'none'}"
+            )
+        options[name] = coerce(value, types[name], f"{where}.{name}")
+    return options
+
+
+def saved_record(agent: AgentConfig) -> dict[str, Any]:
+    """Returns what is recorded beside an agent's weights: its name and its options."""
+    try:
+        return weights.describe_agent(model_files(agent)[0])
+    except (weights.WeightsError, FileNotFoundError) as error:
+        raise ConfigError(f"model_path of {agent.name}: {error}") from error
+
+
+def option_types(agent_class: Any) -> dict[str, Any] | None:
+    """Returns the options that an agent takes, with their types; None if unknown.
+
+    They are the fields of its `config_class`, or its own where it has none.
+    """
+    holder = getattr(agent_class, "config_class", agent_class)
+    if not dataclasses.is_dataclass(holder):
+        return None
+    hints = typing.get_type_hints(holder)
+    inherited = () if holder is not agent_class else dataclasses.fields(Agent)
+    hidden = {field.name for field in inherited} | RUN_SETTINGS.keys()
+    names = [f.name for f in dataclasses.fields(holder) if f.init]
+    return {name: hints[name] for name in names if name not in hidden}
+
+
+def untrained(
+    agents: tuple[AgentConfig, ...], slots: tuple[Slot, ...]
+) -> tuple[str, ...]:
+    """Returns a notice for every learner that is evaluated without weights."""
+    return tuple(
+        f"{agent.name} (player {agent.players[0]}) plays untrained: "
+        f"--model-path FILE --player {agent.players[0]} loads weights"
+        for agent, slot in zip(agents, slots, strict=True)
+        if slot.agent.learns and agent.model_path is None
+    )

@@ -1,0 +1,47 @@
+"""One tiny training run that many tests look at."""
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from runners.cli import cli
+
+TINY = ("num_envs=8", "num_inner_steps=10", "num_seeds=2")
+
+
+@dataclasses.dataclass(frozen=True)
+class Finished:
+    """A run of the command line: what it printed, and where."""
+
+    code: int
+    stdout: str
+    stderr: str
+    path: Path
+
+
+@pytest.fixture(scope="session")
+def paxrun():
+    """Runs the command line in this process and returns click's result."""
+
+    def run(*args: str, **options: Any):
+        result = CliRunner().invoke(cli, list(args), prog_name="paxrun", **options)
+        if result.exception and not isinstance(result.exception, SystemExit):
+            raise result.exception
+        return result
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def trained(paxrun, tmp_path_factory) -> Finished:
+    """Five iterations of the naive learner against TitForTat, two seeds, 8 games."""
+    exp_dir = tmp_path_factory.mktemp("exp")
+    result = paxrun(
+        *("rl", "ipd/nl_v_tft", *TINY),
+        *("--total-timesteps", "333", "--exp-dir", str(exp_dir)),
+    )
+    (path,) = (exp_dir / "ipd" / "nl_v_tft").iterdir()
+    return Finished(result.exit_code, result.stdout, result.stderr, path)

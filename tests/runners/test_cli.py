@@ -1,0 +1,290 @@
+"""The command line: what it takes, and what it says to a mistake."""
+
+import json
+import signal
+
+import pytest
+import yaml
+
+USAGE = 2
+
+
+def test_help_and_version_start_no_jax(run_python):
+    code = """
+import sys
+from click.testing import CliRunner
+from runners.cli import cli
+for args in (["--help"], ["--version"], ["rl", "--help"], ["list", "--help"]):
+    result = CliRunner().invoke(cli, args)
+    assert result.exit_code == 0, result.output
+print([name for name in ("jax", "matplotlib", "gymnasium") if name in sys.modules])
+"""
+    assert run_python(code) == "[]"
+
+
+def test_python_dash_m_takes_the_lines_of_users(run_python):
+    code = """
+import runpy, sys
+sys.argv = ["runners", "+experiment/ipd=ppo", "+num_envs=10", "--dry-run"]
+try:
+    runpy.run_module("runners", run_name="__main__")
+except SystemExit as end:
+    assert end.code == 0, end.code
+"""
+    assert "name: ipd/ppo\n" in run_python(code)
+
+
+def test_bare_settings_mean_run(paxrun):
+    result = paxrun(
+        "+experiment/ipd=ppo",
+        "+total_timesteps=1_000_000",
+        "+num_envs=10",
+        "++payoff=[[-2,-2],[0,-3],[-3,0],[-1,-1]]",
+        "++wandb.group=testing",
+        "--dry-run",
+    )
+    assert result.exit_code == 0, result.stderr
+    config = yaml.safe_load(result.stdout)
+    assert config["name"] == "ipd/ppo"
+    assert config["total_timesteps"] == 1_000_000
+    assert config["wandb"]["group"] == "testing"
+    assert "CC  player 1 gets -2" in result.stderr
+    assert "0 = cooperate, 1 = defect" in result.stderr
+
+
+def test_a_dry_run_writes_nothing(paxrun, tmp_path):
+    result = paxrun("rl", "--exp-dir", str(tmp_path / "exp"), "--dry-run")
+    assert result.exit_code == 0
+    assert "40 iterations of 15_000 steps" in result.stdout
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_options_are_settings_with_the_last_word(paxrun):
+    result = paxrun(
+        *("rl", "ipd/ppo", "seed=1", "num_envs=20", "--seed", "2", "--num-seeds", "3"),
+        *("--total-timesteps", "1e6", "--agent2", "AllD", "--dry-run", "--json"),
+    )
+    config = json.loads(result.stdout)
+    assert (config["seed"], config["num_seeds"], config["num_envs"]) == (2, 3, 20)
+    assert config["total_timesteps"] == 1_000_000
+    assert config["agents"][1]["name"] == "AllD"
+
+
+def test_the_finished_run_says_where_it_is_and_shows_a_table(trained):
+    assert f"run directory: {trained.path}" in trained.stdout
+    assert f"run directory: {trained.path}" in trained.stderr
+    for text in ("reward per step", "cooperation rate", "START", "over 2 seeds"):
+        assert text in trained.stdout
+
+
+def test_an_unknown_game_names_at_most_the_closest(paxrun):
+    """A20: `--env IDP` is answered with IPD and not with a wall of ids."""
+    result = paxrun("rl", "--env", "IDP")
+    assert result.exit_code == USAGE
+    message = result.stderr
+    assert "there is no game 'IDP'; did you mean IPD" in message
+    assert message.count(" or ") <= 2
+    assert "CoinGame" not in message
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "[[-1,-1],[-3,0],[0,-3],[-2,-2]]",
+        "-1,-3,0,-2",
+        "CC=-1,-1 CD=-3,0 DC=0,-3 DD=-2,-2",
+    ],
+)
+def test_a_payoff_that_starts_with_a_minus_is_read(paxrun, value):
+    """A69: a negative number after an option is its value."""
+    result = paxrun("rl", "--payoff", value, "--dry-run")
+    assert result.exit_code == 0, result.stderr
+    assert "CD  player 1 gets -3  player 2 gets  0" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("args", "shown"),
+    [
+        (("--lr", "-2"), "agent1.learning_rate=-2"),
+        (("--lr=-2",), "agent1.learning_rate=-2"),
+        (("-3",), '--payoff "-1,-3,0,-2"'),
+        (("--num-inner-steps", "9"), "num_inner_steps=9"),
+    ],
+)
+def test_an_option_that_is_a_setting_shows_the_working_form(paxrun, args, shown):
+    """A69: the message shows what to write instead."""
+    result = paxrun("rl", *args)
+    assert result.exit_code == USAGE
+    assert shown in result.stderr
+
+
+def test_a_matrix_payoff_for_the_coin_game_is_a_shape_error(paxrun):
+    """A70: a 4x2 table in the coin game, which expects 2x3."""
+    table = "[[-1,-1],[-3,0],[0,-3],[-2,-2]]"
+    result = paxrun("rl", "--env", "CoinGame", "--payoff", table)
+    assert result.exit_code == USAGE
+    assert "4 rows and 2 columns" in result.stderr
+    assert "[[1,1,-2],[1,1,-2]]" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[[-1,-1],[-3,0],[0,-3],[-2,-2]]",
+        "[[-1, -1], [-3, 0], [0, -3], [-2, -2]]",
+        "[[-1,-1],\n [-3,0],\n [0,-3],\n [-2,-2]]",
+        "[[-1,-1],[-3,0],[0,-3],[-2,-2],]",
+        "[['-1','-1'],['-3','0'],['0','-3'],['-2','-2']]",
+        "'[[-1,-1],[-3,0],[0,-3],[-2,-2]]'",
+        "- [-1, -1]\n- [-3, 0]\n- [0, -3]\n- [-2, -2]",
+    ],
+)
+def test_every_valid_form_of_a_payoff_is_the_same_table(paxrun, text):
+    """A71: JSON and YAML forms, quotes, spaces, line breaks and a trailing comma."""
+    result = paxrun("rl", "--payoff", text, "--dry-run")
+    assert result.exit_code == 0, result.stderr
+    lines = [line.split() for line in result.stderr.splitlines() if "gets" in line]
+    numbers = [(float(line[4]), float(line[8])) for line in lines]
+    assert numbers == [(-1, -1), (-3, 0), (0, -3), (-2, -2)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[[1,1],[2]]",
+        "[[1,2],[3,4],[5,6]]",
+        "[[1,1],[1,x],[1,1],[1,1]]",
+        "",
+        "null",
+        "[[1,1],[1,1e400],[1,1],[1,1]]",
+        "[[1,1],[1,null],[1,1],[1,1]]",
+        "[[1,1],[1,",
+    ],
+)
+def test_every_bad_payoff_is_refused_with_row_and_column(paxrun, text):
+    """A71: ragged, misshapen, not a number, empty, too large, null, cut off."""
+    result = paxrun("rl", "--payoff", text)
+    assert result.exit_code == USAGE
+    assert "row" in result.stderr
+    assert "column" in result.stderr
+    assert "Traceback" not in result.output
+
+
+def test_a_payoff_for_a_game_without_one_is_refused(paxrun, tmp_path):
+    result = paxrun("describe", "IPD", "payof=1")
+    assert result.exit_code == USAGE
+    assert "payoff" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["rl", "num_env=3"], "did you mean 'num_envs'"),
+        (["rl", "+train_iters=3"], "total_timesteps"),
+        (["rl", "--agent2", "TitForTatt"], "did you mean TitForTat"),
+        (["rl", "ipd/pppo"], "did you mean ipd/ppo"),
+        (["rl", "--seed", "x"], "seed must be a whole number, got 'x'"),
+        (["rl", "--config", "gone.yaml"], "cannot read --config gone.yaml"),
+        (["rl", "save_dir=exp/${seed}"], "interpolation unsupported"),
+        (["rl", "--model-path", "gone.msgpack"], "there is no such file"),
+        (["rl", "num_envs=9", "num_inner_steps=16"], "num_minibatches=5"),
+        (["eval", "--run-dir", "gone"], "is not a run directory"),
+        (["eval", "--agent2", "AllD", "--player", "2", "--model-path", "x"], "x"),
+        (["frobnicate"], "there is no command 'frobnicate'"),
+        (["lst"], "did you mean 'list'"),
+        (["describe", "IDP"], "did you mean IPD"),
+        (["describe", "IPD", "colour=red"], "has no option 'colour'"),
+        (["play", "IPD", "--against", "Grimm"], "did you mean Grim"),
+        (["play", "IPD", "--player", "3"], "player must be in 1 to 2, got 3"),
+        (["config", "show", "ipd/nothing"], "there is no experiment"),
+        (["list", "things"], "experiments"),
+    ],
+)
+def test_a_mistake_is_a_message_and_exit_code_2(
+    paxrun, args, message, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    result = paxrun(*args)
+    assert result.exit_code == USAGE
+    assert message in result.stderr
+    assert "Traceback" not in result.output
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_weights_and_biases_are_asked_for_by_name(paxrun, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "wandb", None)
+    result = paxrun("eval", "--run-path", "me/project/run", "--model-path", "x.msgpack")
+    assert result.exit_code == USAGE
+    assert "pip install wandb" in result.stderr
+
+
+def test_ctrl_c_saves_and_exits_with_130(paxrun, tmp_path, monkeypatch):
+    from runners.cli.progress import ProgressObserver
+
+    monkeypatch.setattr(
+        *(ProgressObserver, "on_chunk"),
+        lambda self, chunk: signal.raise_signal(signal.SIGINT),
+    )
+    result = paxrun(
+        *("rl", "ipd/nl_v_tft", "num_envs=8", "num_inner_steps=10", "num_seeds=2"),
+        *("total_timesteps=1e6", "--exp-dir", str(tmp_path)),
+    )
+    assert result.exit_code == 130
+    (path,) = (tmp_path / "ipd" / "nl_v_tft").iterdir()
+    assert json.loads((path / "meta.json").read_text())["status"] == "interrupted"
+    assert (path / "models" / "player1.msgpack").is_file()
+    assert "weights are saved" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("kind", "key", "names"),
+    [
+        ("envs", "id", {"pax/IPD-v0", "pax/CoinGame-v0"}),
+        ("agents", "name", {"PPO", "TitForTat", "GoodGreedy"}),
+        ("experiments", "name", {"ipd/ppo", "cg/tabular", "imp/tabular_v_tabular"}),
+    ],
+)
+def test_lists_are_tables_or_json(paxrun, kind, key, names):
+    rows = json.loads(paxrun("list", kind, "--json").stdout)
+    assert names <= {row[key] for row in rows}
+    table = paxrun("list", kind).stdout
+    assert all(name in table for name in names)
+
+
+def test_plugins_are_listed_with_why_one_was_refused(paxrun, monkeypatch):
+    import paxenv
+    from paxenv.entry_points import Plugin
+
+    found = (Plugin("pax/Mine-v0", "game", "theirs", "1.0", "a:b", "is reserved"),)
+    monkeypatch.setattr(paxenv, "plugins", lambda: found)
+    (row,) = json.loads(paxrun("list", "plugins", "--json").stdout)
+    assert row["refused"] == "is reserved"
+    assert "reserved" in paxrun("list", "plugins").stdout
+
+
+def test_no_plugins_are_said_to_be_none(paxrun, monkeypatch):
+    import paxenv
+
+    monkeypatch.setattr(paxenv, "plugins", lambda: ())
+    assert paxrun("list", "plugins").stdout == "no plugins\n"
+
+
+def test_an_ejected_experiment_shadows_the_packaged_one(paxrun, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    result = paxrun("config", "eject", "ipd/ppo_v_all_c")
+    path = tmp_path / "conf" / "experiment" / "ipd" / "ppo_v_all_c.yaml"
+    assert result.stdout.strip() == str(path.relative_to(tmp_path))
+    path.write_text(path.read_text() + "seed: 99\n")
+    shown = paxrun("config", "show", "ipd/ppo_v_all_c").stdout
+    assert yaml.safe_load(shown)["seed"] == 99
+    again = paxrun("config", "eject", "ipd/ppo_v_all_c")
+    assert again.exit_code == USAGE
+    assert "--force replaces it" in again.stderr
+
+
+def test_all_experiments_validate_from_the_command_line(paxrun):
+    result = paxrun("config", "validate", "--all")
+    assert result.exit_code == 0, result.stderr
+    assert "ipd/ppo_v_tft: IPD: PPO v TitForTat, 40 iterations" in result.stdout
+    broken = paxrun("config", "validate", "agent1.num_minibatches=7")
+    assert broken.exit_code == USAGE

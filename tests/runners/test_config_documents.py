@@ -1,0 +1,63 @@
+"""YAML as users expect it."""
+
+import math
+
+import pytest
+
+from runners.config import ConfigError
+from runners.config.documents import dump, parse
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("1e7", 1e7),
+        ("1e-3", 1e-3),
+        ("1_000_000", 1_000_000),
+        ("010", 10),
+        ("12:30", "12:30"),
+        ("no", "no"),
+        ("off", "off"),
+        ("true", True),
+        ("null", None),
+        ("", None),
+        ("2026-01-01", "2026-01-01"),
+        ("[[-1, -1], [-3, 0]]", [[-1, -1], [-3, 0]]),
+        ("'1e7'", "1e7"),
+    ],
+)
+def test_scalars_mean_what_they_look_like(text, value):
+    read = parse(text, "here")
+    assert read == value
+    assert type(read) is type(value)
+
+
+def test_infinity_is_a_float():
+    assert math.isinf(parse(".inf", "here"))
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"a": 1e7, "b": "1e7", "c": ["no", "true", True, None], "d": "010", "e": 10},
+        {"name": "null", "empty": "", "text": "a: b", "nested": {"x": (1, 2.5)}},
+        [1e-5, 3.0, -0.1, "12:30", "~"],
+    ],
+)
+def test_what_is_written_reads_back_equal(value):
+    def plain(x):
+        if isinstance(x, dict):
+            return {k: plain(v) for k, v in x.items()}
+        return [plain(v) for v in x] if isinstance(x, list | tuple) else x
+
+    assert parse(dump(value), "here") == plain(value)
+
+
+def test_a_key_given_twice_is_an_error_with_its_line():
+    with pytest.raises(ConfigError, match=r"file\.yaml: line 3: the key 'a' is given"):
+        parse("a: 1\nb: 2\na: 3\n", "file.yaml")
+
+
+def test_broken_yaml_is_an_error_with_its_origin():
+    with pytest.raises(ConfigError, match="file.yaml is not valid YAML"):
+        parse("a: [1, 2", "file.yaml")

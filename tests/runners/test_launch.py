@@ -1,0 +1,227 @@
+"""What a run logs, keeps and reports."""
+
+import json
+import signal
+
+import jax
+import numpy as np
+import pytest
+
+from runners.config import ConfigError, load
+from runners.jsonl import read_rows
+from runners.launch import Observer, is_due, run_plan
+from runners.plan import prepare
+from runners.program import run_keys, trace_plan
+from runners.run_dir import RunDir
+
+TINY = ("num_envs=4", "num_inner_steps=5")
+
+
+def plan_of(*words, **options):
+    return prepare(load(["ipd/nl_v_tft", *TINY, "num_seeds=1", *words], **options))
+
+
+def test_a_tiny_run_finishes_and_leaves_everything(trained):
+    assert trained.code == 0, trained.stderr
+    names = {
+        str(path.relative_to(trained.path))
+        for path in trained.path.rglob("*")
+        if path.is_file()
+    }
+    assert names == {
+        "config.yaml",
+        "overrides.txt",
+        "meta.json",
+        "logs/metrics.jsonl",
+        "logs/eval.jsonl",
+        "models/player1.msgpack",
+        "models/player1.json",
+        "models/player1_seed1.msgpack",
+        "models/player1_seed1.json",
+        "artifacts/results.json",
+        "artifacts/reward_curve.png",
+        "artifacts/cooperation.png",
+    }
+    assert json.loads((trained.path / "meta.json").read_text())["status"] == "finished"
+
+
+def test_a_budget_that_is_no_multiple_is_rounded_up_and_said(trained):
+    """A73: 333 steps over 8 lanes x 10 steps are 4.16 iterations: 5 are run."""
+    assert "4.16 iterations" in trained.stderr
+    assert "5 iterations are run, 400 steps" in trained.stderr
+    results = json.loads((trained.path / "artifacts" / "results.json").read_text())
+    assert results["iterations"] == 5
+    assert results["env_steps_per_seed"] == 400
+    assert results["env_steps"] == 800
+    assert read_rows(trained.path / "logs" / "metrics.jsonl")[-1]["env_steps"] == 400
+
+
+def test_a_third_of_an_iteration_more_is_a_whole_one_more():
+    """A73: 333.33 iterations are 334."""
+    plan = plan_of("total_timesteps=6_667")
+    assert plan.num_iterations == 334
+    assert plan.total_steps == 6_680
+    assert plan_of("total_timesteps=6_660").num_iterations == 333
+    assert plan_of("total_timesteps=6_660").notices == ()
+
+
+def test_every_iteration_and_seed_has_a_row_that_counts_all_lanes(trained):
+    """A94: 8 lanes that end on one step are 8 episodes in one mean."""
+    rows = read_rows(trained.path / "logs" / "metrics.jsonl")
+    assert [(row["iteration"], row["seed"]) for row in rows] == [
+        (i, s) for i in range(1, 6) for s in range(2)
+    ]
+    assert {row["episode/count"] for row in rows} == {8.0}
+    for row in rows:
+        total = row["episode/return/player_1"] + row["episode/return/player_2"]
+        assert row["episode/welfare"] == pytest.approx(total, rel=1e-5)
+        assert row["episode/return/player_1"] == pytest.approx(
+            10 * row["episode/reward_per_step/player_1"], rel=1e-5
+        )
+
+
+def test_seeds_differ_from_each_other(trained):
+    rows = read_rows(trained.path / "logs" / "metrics.jsonl")
+    first, second = rows[0], rows[1]
+    assert first["episode/return/player_1"] != second["episode/return/player_1"]
+
+
+def test_training_sampled_and_greedy_returns_have_names_of_their_own(trained, paxrun):
+    """A98: what was sampled, what was greedy and what was training never mix."""
+    results = json.loads((trained.path / "artifacts" / "results.json").read_text())
+    assert results["mode"] == "sampled"
+    assert all(name.startswith("eval/sampled/") for name in results["metrics"])
+    training = read_rows(trained.path / "logs" / "metrics.jsonl")[0]
+    assert not any(name.startswith("eval/") for name in training)
+    greedy = paxrun(
+        *("eval", "--run-dir", str(trained.path), "--deterministic", "--json"),
+        *("--exp-dir", str(trained.path.parent / "greedy")),
+    )
+    assert greedy.exit_code == 0, greedy.stderr
+    result = json.loads(greedy.stdout)
+    assert result["mode"] == "greedy"
+    assert all(name.startswith("eval/greedy/") for name in result["metrics"])
+    rates = result["metrics"]["eval/greedy/env/cooperation_probability/player_1/START"]
+    assert set(rates["per_seed"]) <= {0.0, 1.0}
+
+
+def test_results_have_a_mean_and_an_interval_over_the_seeds(trained):
+    results = json.loads((trained.path / "artifacts" / "results.json").read_text())
+    reward = results["metrics"]["eval/sampled/episode/reward_per_step/player_1"]
+    assert reward["count"] == 2
+    low, high = reward["ci95"]
+    assert low <= reward["mean"] <= high
+    assert reward["mean"] == pytest.approx(np.mean(reward["per_seed"]))
+
+
+def test_the_seed_decides_parameters_and_first_games():
+    """A32: seeds 0 and 1 differ in initial parameters, actions and returns."""
+    words = ("total_timesteps=20",)
+    first, again, other = (
+        trace_plan(plan_of(*words, f"seed={seed}")) for seed in (0, 0, 1)
+    )
+    leaves = [
+        np.concatenate([x.ravel() for x in jax.tree.leaves(t.state.agents[0].params)])
+        for t in (first, again, other)
+    ]
+    np.testing.assert_array_equal(leaves[0], leaves[1])
+    assert np.abs(leaves[0] - leaves[2]).max() > 0.01
+    returns = []
+    for traced in (first, again, other):
+        (chunk,) = traced.compile().chunks()
+        returns.append(chunk.rows["episode/return/player_1"].item())
+    assert returns[0] == returns[1] != returns[2]
+
+
+def test_evaluations_never_meet_a_key_of_training():
+    training = jax.random.key_data(run_keys(plan_of("num_seeds=3")))
+    evaluation = jax.random.key_data(run_keys(plan_of("num_seeds=3", "eval=true")))
+    assert not set(map(bytes, np.asarray(training))) & set(
+        map(bytes, np.asarray(evaluation))
+    )
+
+
+@pytest.mark.parametrize(
+    ("interval", "due"), [(0, [1, 2, 3, 4, 5]), (45, [3, 5]), (20, [1, 2, 3, 4, 5])]
+)
+def test_rows_are_due_by_environment_steps_and_the_last_always(interval, due):
+    # Five iterations of 20 steps: 45 is passed by the third (60), 90 by the fifth.
+    plan = plan_of("total_timesteps=100", f"log_interval={interval}")
+    assert [i for i in range(1, 6) if is_due(plan, i)] == due
+
+
+class StopsAfterTheFirstChunk(Observer):
+    def on_chunk(self, chunk):
+        signal.raise_signal(signal.SIGINT)
+
+
+def test_an_interrupted_run_keeps_its_weights(tmp_path):
+    plan = plan_of("total_timesteps=10_000", "chunk_size=2")
+    before = signal.getsignal(signal.SIGINT)
+    outcome, run_dir = run_plan(
+        plan,
+        lambda: RunDir.create(load(options={"exp_dir": str(tmp_path)}), []),
+        StopsAfterTheFirstChunk(),
+    )
+    assert outcome.interrupted
+    assert outcome.num_iterations == 1
+    assert run_dir.read_meta()["status"] == "interrupted"
+    assert run_dir.model(1).is_file()
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+class Breaks(Observer):
+    def on_chunk(self, chunk):
+        raise RuntimeError("broken")
+
+
+def test_a_failed_run_says_so_in_its_folder(tmp_path):
+    plan = plan_of("total_timesteps=100")
+    made = []
+
+    def make():
+        made.append(RunDir.create(load(options={"exp_dir": str(tmp_path)}), []))
+        return made[0]
+
+    with pytest.raises(RuntimeError, match="broken"):
+        run_plan(plan, make, Breaks())
+    assert made[0].read_meta()["status"] == "failed"
+
+
+def test_a_batch_that_does_not_split_is_refused_before_a_compile(tmp_path):
+    """A74: 10 lanes x 15 steps in 4 minibatches name both numbers."""
+    words = ("agent1=PPO", "agent1.num_minibatches=4", "num_envs=10")
+    with pytest.raises(ValueError, match=r"num_minibatches=4 .* 10 games .* 15 steps"):
+        plan_of(*words, "num_inner_steps=15")
+
+
+def test_weights_of_another_network_are_refused(trained, tmp_path):
+    plan = plan_of(
+        "agent1=PPO",
+        "agent1.num_minibatches=1",
+        options={"model_path": str(trained.path / "models" / "player1.msgpack")},
+    )
+    with pytest.raises(ConfigError, match="does not fit this PPO"):
+        run_plan(plan, lambda: RunDir(tmp_path))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_training_goes_on_from_loaded_weights(trained):
+    path = str(trained.path / "models" / "player1.msgpack")
+    from runners.models import load_models
+
+    plan = plan_of("num_seeds=3", options={"model_path": path})
+    (state,) = load_models(plan).values()
+    leaves = jax.tree.leaves(state.params)
+    assert all(x.shape[0] == 3 for x in leaves)
+    assert all(np.array_equal(x[0], x[2]) for x in leaves)
+
+
+def test_a_run_directory_gives_each_seed_its_own_weights(trained):
+    from runners.models import load_models
+
+    plan = plan_of("num_seeds=3", options={"model_path": str(trained.path)})
+    (state,) = load_models(plan).values()
+    leaves = jax.tree.leaves(state.params)
+    assert all(np.array_equal(x[0], x[2]) for x in leaves)
+    assert any(not np.array_equal(x[0], x[1]) for x in leaves)

@@ -1,0 +1,54 @@
+"""Every experiment that ships can be built, and one of each family runs."""
+
+import numpy as np
+import pytest
+
+from runners.config import experiment_names, load
+from runners.plan import prepare
+from runners.program import trace_plan
+
+TINY = ("num_seeds=2", "num_envs=8", "num_inner_steps=8", "total_timesteps=64")
+
+
+@pytest.mark.parametrize("name", experiment_names())
+def test_a_stored_experiment_fits_together_and_says_what_comes_out(name):
+    """D-60: no shipped configuration is stale."""
+    config = load([name])
+    plan = prepare(config)
+    assert config.name == name
+    assert all((config.description, config.expected, config.source))
+    assert plan.num_iterations >= 1
+    assert plan.notices == ()
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "ipd/tabular_v_tft",
+        "imp/tabular_v_tabular",
+        "cg/greedy",
+        "multiplayer_ipd/ppo",
+        pytest.param("ipd/ppo_v_tft", marks=pytest.mark.slow),
+        pytest.param("cg/ppo_v_ppo", marks=pytest.mark.slow),
+        pytest.param("cg/tabular", marks=pytest.mark.slow),
+    ],
+)
+def test_a_family_runs(name):
+    words = [f"agent{i}.num_minibatches=2" for i in (1, 2, 3)]
+    config = load([name])
+    learners = [i for i, a in enumerate(config.agents) if a.options]
+    plan = prepare(load([name, *TINY, *(words[i] for i in learners)]))
+    (chunk,) = trace_plan(plan).compile().chunks()
+    rewards = chunk.rows["episode/reward_per_step/player_1"]
+    assert rewards.shape == (2, 1)
+    assert np.isfinite(rewards).all()
+    losses = chunk.rows["train/player_1/loss/total"]
+    assert np.isfinite(losses).all()
+
+
+def test_titfortat_loses_exactly_once_to_a_defector():
+    """One exploitation, then mutual defection: -301 / 150 and -298 / 150."""
+    plan = prepare(load(["ipd/eval_tft_v_all_d", "num_envs=2"]))
+    (chunk,) = trace_plan(plan).compile().chunks()
+    rewards = [chunk.rows[f"episode/reward_per_step/player_{p}"].item() for p in (1, 2)]
+    np.testing.assert_allclose(rewards, [-301 / 150, -298 / 150], rtol=1e-6)
