@@ -22,12 +22,22 @@ class Finished:
     path: Path
 
 
+def separate_streams() -> CliRunner:
+    """Returns a runner that keeps the two streams apart, with click 8.1 too."""
+    try:
+        return CliRunner(mix_stderr=False)  # pyright: ignore[reportCallIssue]
+    except TypeError:
+        return CliRunner()
+
+
 @pytest.fixture(scope="session")
 def paxrun():
     """Runs the command line in this process and returns click's result."""
 
     def run(*args: str, **options: Any):
-        result = CliRunner().invoke(cli, list(args), prog_name="paxrun", **options)
+        result = separate_streams().invoke(
+            cli, list(args), prog_name="paxrun", **options
+        )
         if result.exception and not isinstance(result.exception, SystemExit):
             raise result.exception
         return result

@@ -59,5 +59,5 @@ def test_a_key_given_twice_is_an_error_with_its_line():
 
 
 def test_broken_yaml_is_an_error_with_its_origin():
-    with pytest.raises(ConfigError, match="file.yaml is not valid YAML"):
+    with pytest.raises(ConfigError, match=r"file\.yaml is not valid YAML"):
         parse("a: [1, 2", "file.yaml")

@@ -225,5 +225,5 @@ def test_the_written_config_reloads_to_an_equal_one(folder, name):
 
 
 def test_a_missing_config_file_is_an_error(folder):
-    with pytest.raises(ConfigError, match="cannot read --config gone.yaml"):
+    with pytest.raises(ConfigError, match=r"cannot read --config gone\.yaml"):
         load(config_file="gone.yaml")
