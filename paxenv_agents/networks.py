@@ -115,9 +115,9 @@ class TabularActorCritic(nn.Module):
 
     @nn.compact
     def __call__(self, state: jax.Array) -> tuple[jax.Array, jax.Array]:
-        zeros = nn.initializers.zeros_init()
-        logits = self.param("logits", zeros, (self.num_states, self.num_actions))
-        values = self.param("values", zeros, (self.num_states,))
+        zeros, shape = nn.initializers.zeros_init(), (self.num_states, self.num_actions)
+        logits = self.param("logits", zeros, shape, jnp.float32)
+        values = self.param("values", zeros, shape[:1], jnp.float32)
         if jnp.issubdtype(state.dtype, jnp.integer):
             return logits[state], values[state]
         return _rows(state, logits), _rows(state, values)

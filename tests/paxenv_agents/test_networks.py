@@ -64,6 +64,17 @@ def test_a_table_starts_uniform_and_holds_one_row_per_state(space):
     assert float(value) == 3.0
 
 
+@pytest.mark.parametrize("options", [{}, {"tabular": True}, {"hidden_sizes": ()}])
+def test_parameters_and_outputs_are_float32_when_the_user_enables_x64(options):
+    with jax.enable_x64(True):
+        agent = PPO.from_env(Seat(), **options)
+        state, memory = jax.eval_shape(lambda: make_learner(agent, 1))
+        _, _, moved = jax.eval_shape(agent.batch_policy, state, jnp.arange(1), memory)
+
+    numbers = jax.tree.leaves((state.params, state.hyper, moved.extras))
+    assert {str(x.dtype) for x in numbers} == {"float32"}
+
+
 def test_a_space_that_starts_elsewhere_is_counted_from_its_start():
     agent = PPO.from_env(Seat(index(3, start=7)), tabular=True)
     rows = {"logits": jnp.arange(6.0).reshape(3, 2), "values": jnp.zeros(3)}
