@@ -8,9 +8,15 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 ROW = re.compile(r"^\| (\d+) \| (.+) \| (planned|`[^`|]+`) \|$", re.MULTILINE)
 NUM_ROWS = 233
-EVERY_ROW = set(range(1, NUM_ROWS + 1))
 # Rows that wait for a later release; every other one has a test.
-WAITING = EVERY_ROW
+WAITING = {
+    *(16, 18, 20),  # evolution; one-player games
+    *range(21, 51),  # outer loops around a learner
+    *(*range(51, 94), *range(95, 110), *range(112, 117)),  # a runner object
+    *(*range(117, 146), *range(147, 192)),  # functions that train
+    *(195, 197, 198),  # opponent shaping, one-player games, evolution
+    *(225, 226),  # stored experiments as tests of parity
+}
 
 
 def rows() -> dict[int, str]:
@@ -42,7 +48,7 @@ def exists(test_id: str) -> bool:
 
 def test_every_row_is_there_once_and_in_order():
     text = (ROOT / "docs/coverage.md").read_text()
-    assert [int(m.group(1)) for m in ROW.finditer(text)] == sorted(EVERY_ROW)
+    assert [int(m.group(1)) for m in ROW.finditer(text)] == [*range(1, NUM_ROWS + 1)]
 
 
 def test_every_test_id_names_a_test():
