@@ -119,7 +119,8 @@ def play_episode(
     env = lineup.env
     step_env = jax.vmap(env.step_inner, in_axes=(0, 0, 0, None))
 
-    def step(table: Table, _: None) -> tuple[Table, Steps]:
+    def step(table: Table, nothing: None) -> tuple[Table, Steps]:
+        del nothing
         step_keys = jax.vmap(keys.step)(episode_keys, table.env_state.t)
         seen = tuple(lineup.observed(p, obs, params) for p, obs in enumerate(table.obs))
         acted = [
@@ -160,7 +161,8 @@ def _inner_updates(
     experiences: list[Experience | None],
 ) -> tuple[States, Table, tuple[Stats, ...]]:
     """Updates every inner-clock slot from the states before the boundary."""
-    after, memories, stats = list(states), list(table.memories), []
+    after, memories = list(states), list(table.memories)
+    stats: list[Stats] = []
     for i, slot in enumerate(lineup.slots):
         experience = experiences[i]
         if lineup.clock(i) != "inner" or experience is None:

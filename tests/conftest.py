@@ -1,5 +1,6 @@
 """Settings that JAX reads when it starts, and what all tests share."""
 
+import importlib.util
 import os
 import subprocess
 import sys
@@ -16,6 +17,19 @@ os.environ.setdefault(
     "JAX_COMPILATION_CACHE_DIR", str(Path(tempfile.gettempdir()) / "paxenv_jax_cache")
 )
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
+# Most of the time of these tests is compilation, so programs are compiled in haste. Set
+# XLA_FLAGS, if only to nothing, to test them as they run for users.
+os.environ.setdefault(
+    "XLA_FLAGS",
+    "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true",
+)
+
+#: Tests of an extra are not even read where it is not installed.
+collect_ignore = (
+    []
+    if importlib.util.find_spec("stable_baselines3")
+    else ["paxenv/adapters/test_sb3_clients.py"]
+)
 
 ROOT = Path(__file__).parents[1]
 

@@ -6,19 +6,17 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
+import supersuit
+import torch
 from adapter_cases import GAMES, warnings_as_errors
+from stable_baselines3 import PPO
+from stable_baselines3.common.env_checker import check_env
+from stable_baselines3.common.evaluation import evaluate_policy
+from stable_baselines3.common.vec_env import VecMonitor, VecNormalize
 
 import paxenv
 
 pytestmark = pytest.mark.sb3
-pytest.importorskip("stable_baselines3")
-torch = pytest.importorskip("torch")
-
-from stable_baselines3 import PPO  # noqa: E402
-from stable_baselines3.common.env_checker import check_env  # noqa: E402
-from stable_baselines3.common.evaluation import evaluate_policy  # noqa: E402
-from stable_baselines3.common.vec_env import VecMonitor, VecNormalize  # noqa: E402
-
 torch.set_num_threads(1)
 
 
@@ -184,7 +182,6 @@ def test_plain_torch_reinforce_learns_on_torch_arrays() -> None:
 
 def test_supersuit_bridges_the_parallel_environment() -> None:
     """A22: 4 copies of 2 agents are 8 lanes; episodes are as long as the horizon."""
-    supersuit = pytest.importorskip("supersuit")
     env = paxenv.parallel_env("IPD", max_cycles=16)
     venv = supersuit.concat_vec_envs_v1(
         supersuit.pettingzoo_env_to_vec_env_v1(env),

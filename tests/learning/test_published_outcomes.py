@@ -1,0 +1,51 @@
+"""Learners reach the published outcomes of the prisoner's dilemma: acceptance row E1.
+
+Ten seeds each, of which eight must pass. The bands leave room for a policy that still
+explores at one step in a hundred. Evaluated by sampled actions after training.
+"""
+
+import numpy as np
+import pytest
+
+from runners.config import load
+from runners.launch import evaluate
+from runners.plan import prepare
+from runners.program import trace_plan
+
+NUM_SEEDS, ENOUGH = 10, 8
+
+
+def trained(name, total_timesteps):
+    """Trains a stored experiment and returns its evaluation, `[seeds]` by name."""
+    words = [name, f"num_seeds={NUM_SEEDS}", f"total_timesteps={total_timesteps}"]
+    program = trace_plan(prepare(load(words))).compile()
+    for _ in program.chunks():
+        pass
+    return evaluate(program)
+
+
+def passed(name, total_timesteps, reward, cooperation):
+    """Returns how many seeds end with player 1 inside both bands."""
+    metrics = trained(name, total_timesteps)
+    rewards = metrics["episode/reward_per_step/player_1"]
+    rates = metrics["env/cooperation_rate/player_1"]
+    inside = (rewards >= reward[0]) & (rewards <= reward[1])
+    inside &= (rates >= cooperation[0]) & (rates <= cooperation[1])
+    return int(np.sum(inside))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "reward", "cooperation"),
+    [
+        ("tabular_v_tft", (-1.05, -0.98), (0.95, 1.0)),
+        ("tabular_v_all_d", (-2.1, -1.98), (0.0, 0.1)),
+        ("tabular_v_all_c", (-0.1, 0.0), (0.0, 0.1)),
+        ("tabular_v_tabular", (-2.1, -1.9), (0.0, 0.2)),
+        ("ppo_v_tft", (-1.05, -0.98), (0.95, 1.0)),
+        ("ppo", (-2.1, -1.9), (0.0, 0.2)),
+    ],
+)
+def test_a_learner_finds_the_best_reply(name, reward, cooperation):
+    """E1: cooperation with TitForTat, defection against AllD, AllC and itself."""
+    assert passed(f"ipd/{name}", 600_000, reward, cooperation) >= ENOUGH
