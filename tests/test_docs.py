@@ -209,3 +209,29 @@ def test_the_module_form_needs_no_import(run_python):
         "import gymnasium\nprint(gymnasium.make('paxenv:pax/IPD-v0').spec.id)"
     )
     assert seen == "pax/IPD-v0"
+
+
+def test_every_setting_is_documented():
+    import dataclasses
+
+    from runners.config.schema import AgentConfig, ExperimentConfig
+
+    text = (ROOT / "docs/config.md").read_text()
+    for config in (ExperimentConfig, AgentConfig):
+        fields = {field.name for field in dataclasses.fields(config)} - {"options"}
+        assert {name for name in fields if f"`{name}`" not in text} == set()
+
+
+def test_every_option_of_ppo_is_documented_with_its_default():
+    import dataclasses
+
+    from paxenv_agents.ppo import PPOConfig
+
+    text = (ROOT / "docs/agents.md").read_text()
+    rows = dict(re.findall(r"^\| `(\w+)` \| (.+?) \| ", text, re.MULTILINE))
+    for field in dataclasses.fields(PPOConfig):
+        default = field.default
+        words = {None: "none", True: "true", False: "false"}
+        known = isinstance(default, bool) or default is None
+        expected = words[default] if known else str(default)
+        assert rows[field.name] == expected, field.name
