@@ -1,5 +1,7 @@
 """Observation spaces of games whose observation is one of n states, and back."""
 
+from typing import Any
+
 import gymnasium
 import jax
 import jax.numpy as jnp
@@ -8,17 +10,39 @@ import numpy as np
 ENCODINGS = ("one_hot", "index")
 
 
+class OneHot(gymnasium.spaces.Box):
+    """`Box(0, 1, (n,), int8)` of one 1 and zeros: one of n states.
+
+    Agents tell by this class that an observation is a state; any other Box is a vector
+    of features.
+
+    Args:
+        n: The number of states.
+        seed: Seed of `sample`.
+    """
+
+    def __init__(self, n: int, seed: int | np.random.Generator | None = None) -> None:
+        super().__init__(0, 1, (n,), np.int8, seed)
+
+    def sample(self, mask: Any = None, probability: Any = None) -> np.ndarray:
+        """Returns a random state; a Box takes neither mask nor probability."""
+        if mask is not None or probability is not None:
+            return super().sample(mask=mask, probability=probability)
+        (n,) = self.shape
+        return np.eye(n, dtype=np.int8)[self.np_random.integers(n)]
+
+
 def state_space(num_states: int, encoding: str) -> gymnasium.Space:
     """Returns the space of one of `num_states` states.
 
     Args:
         num_states: The number of states.
-        encoding: `"one_hot"` for `Box(0, 1, (num_states,), int8)`, `"index"` for
+        encoding: `"one_hot"` for `OneHot(num_states)`, `"index"` for
             `Discrete(num_states)` of int32.
     """
     if encoding == "index":
         return gymnasium.spaces.Discrete(num_states, dtype=np.int32)
-    return gymnasium.spaces.Box(0, 1, (num_states,), np.int8)
+    return OneHot(num_states)
 
 
 def encode_state(state: jax.Array, num_states: int, encoding: str) -> jax.Array:
@@ -48,9 +72,11 @@ def num_states(space: gymnasium.Space) -> int:
     """
     if isinstance(space, gymnasium.spaces.Discrete):
         return int(space.n)
-    if isinstance(space, gymnasium.spaces.Box) and len(space.shape) == 1:
+    if isinstance(space, OneHot):
         return int(space.shape[0])
-    raise ValueError(f"{space} is not an index or a one-hot observation")
+    raise ValueError(
+        f"{space} is not one of finitely many states: Discrete or paxenv.spaces.OneHot"
+    )
 
 
 def check_encoding(encoding: str) -> None:

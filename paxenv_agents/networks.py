@@ -21,8 +21,8 @@ ACTIVATIONS: dict[str, Callable[[jax.Array], jax.Array]] = {
     "silu": nn.silu,
 }
 HIDDEN_SCALE, POLICY_SCALE, VALUE_SCALE = 2.0**0.5, 0.01, 1.0
-#: Up to here a network is evaluated on all observations of a `Discrete` space, and
-#: the outputs are looked up: many games then cost about as much as one.
+#: Up to here a network is evaluated on all states of a `Discrete` or `OneHot` space,
+#: and the outputs are looked up: many games then cost about as much as one.
 MAX_TABULATED = 32
 
 
@@ -106,8 +106,7 @@ class SharedActorCritic(nn.Module):
 class TabularActorCritic(nn.Module):
     """One row of logits and one value for each state, all 0: a uniform start.
 
-    Reads states (int32 `[...]`) or one-hot features `[..., num_states]`. Features with
-    several ones get the sum of their rows: a linear policy.
+    Reads states (int32 `[...]`) or one-hot features `[..., num_states]`.
     """
 
     num_states: int
@@ -141,11 +140,14 @@ def apply(
 ) -> tuple[jax.Array, jax.Array]:
     """Returns (logits `[..., A]`, values `[...]`) of observations `[..., *space]`."""
     space = observation_space
-    if isinstance(space, gymnasium.spaces.Discrete) and space.n <= MAX_TABULATED:
-        num_states = int(space.n)
-        chosen = _one_hot(_index(observations, space), num_states)
-        every = jnp.eye(num_states, dtype=jnp.float32)
+    states = isinstance(space, gymnasium.spaces.Discrete | spaces.OneHot)
+    if states and num_features(space) <= MAX_TABULATED:
+        every = jnp.eye(num_features(space), dtype=jnp.float32)
         tables = network.apply({"params": params}, every)
+        if isinstance(space, spaces.OneHot):
+            chosen = observations.astype(jnp.float32)
+        else:
+            chosen = _one_hot(_index(observations, space), num_features(space))
         return jax.tree.map(lambda table: _rows(chosen, table), tables)
     features = _encode(network, observations, space)
     return network.apply({"params": params}, features)  # type: ignore[return-value]

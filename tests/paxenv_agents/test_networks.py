@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from learner_fakes import Seat, make_learner
 
+from paxenv import spaces
 from paxenv_agents import networks
 from paxenv_agents.ppo import PPO
 
@@ -15,7 +16,7 @@ MANY = networks.MAX_TABULATED + 1
 
 
 def one_hot_box(n):
-    return gymnasium.spaces.Box(0, 1, (n,), np.int8)
+    return spaces.OneHot(n)
 
 
 def index(n, start=0):
@@ -151,5 +152,26 @@ def test_spaces_that_networks_cannot_read_are_refused():
     with pytest.raises(ValueError, match="Discrete actions"):
         PPO.from_env(Seat(index(5), one_hot_box(2)))
     image = gymnasium.spaces.Box(0, 1, (3, 3, 4), np.int8)
-    with pytest.raises(ValueError, match="not an index or a one-hot"):
+    with pytest.raises(ValueError, match="not one of finitely many states"):
         PPO.from_env(Seat(image), tabular=True)
+
+
+def test_a_lookup_over_states_equals_the_network_on_features():
+    features = gymnasium.spaces.Box(0, 1, (5,), np.int8)
+    looked_up = PPO.from_env(Seat(one_hot_box(5)))
+    computed = PPO.from_env(Seat(features))
+    observations = jnp.eye(5, dtype=jnp.int8)[jnp.array([[0, 4], [2, 2], [3, 1]])]
+    params = make_learner(looked_up, 1)[0].params
+
+    by_rows = networks.apply(
+        looked_up.network, params, observations, looked_up.observation_space
+    )
+    directly = networks.apply(computed.network, params, observations, features)
+
+    for a, b in zip(by_rows, directly, strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-6)
+
+
+def test_a_table_needs_a_finite_number_of_states():
+    with pytest.raises(ValueError, match="not one of finitely many states"):
+        PPO.from_env(Seat(gymnasium.spaces.Box(0, 1, (36,), np.int8)), tabular=True)
