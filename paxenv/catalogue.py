@@ -12,6 +12,12 @@ def _matrix_game(
     return GameSpec(f"pax/{name}-v0", _MATRIX_GAME, {"game": game}, opponent, summary)
 
 
+def _classic_control(id: str, module: str, summary: str) -> GameSpec:
+    """A game of one player."""
+    entry_point = f"paxenv.envs.classic_control.{module}:make"
+    return GameSpec(f"pax/{id}", entry_point, opponent="", summary=summary)
+
+
 GAMES: tuple[GameSpec, ...] = (
     _matrix_game("IPD", "IPD", "iterated prisoner's dilemma, -1 -3 0 -2"),
     _matrix_game("AxelrodIPD", "AxelrodIPD", "iterated prisoner's dilemma, 3 0 5 1"),
@@ -50,4 +56,8 @@ GAMES: tuple[GameSpec, ...] = (
         opponent="GoodGreedy",
         summary="coins on a 3x3 torus; presets of the published games",
     ),
+    _classic_control("CartPole-v1", "cart_pole", "balance a pole on a cart"),
+    _classic_control("Acrobot-v1", "acrobot", "swing two links above a bar"),
+    _classic_control("MountainCar-v0", "mountain_car", "swing a car up a hill"),
+    _classic_control("Pendulum-v1", "pendulum", "swing up and hold, by a torque"),
 )

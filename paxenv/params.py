@@ -1,12 +1,17 @@
 """Numbers of a game: a pytree that can be vmapped, sampled and differentiated."""
 
 import dataclasses
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import struct
+
+from paxenv.registry import closest
+
+Params = TypeVar("Params", bound="GameParams")
 
 
 class GameParams(struct.PyTreeNode):
@@ -40,6 +45,30 @@ def as_floats(value: Any) -> jax.Array:
     """Returns numbers as a JAX array of floats; floats keep their dtype."""
     array = jnp.asarray(as_array(value))
     return array.astype(jnp.result_type(array, float))
+
+
+def from_numbers(kind: type[Params], numbers: Mapping[str, Any]) -> Params:
+    """Returns params with the given numbers, and the defaults of the rest.
+
+    Args:
+        kind: The class of the params.
+        numbers: Values by field name; whole numbers are taken as floats.
+
+    Raises:
+        ValueError: If a name is no field of `kind`, or a probability is out of range.
+    """
+    known = [field.name for field in dataclasses.fields(kind)]
+    for name in numbers:
+        if name not in known:
+            near = closest(name, known)
+            hint = f", did you mean {near[0]!r}?" if near else "."
+            raise ValueError(
+                f"there is no option or number {name!r}{hint} The numbers: "
+                f"{', '.join(known)}"
+            )
+    if "continuation_prob" in numbers:
+        probability("continuation_prob", numbers["continuation_prob"])
+    return kind(**{name: as_floats(value) for name, value in numbers.items()})
 
 
 def probability(name: str, value: float) -> float:

@@ -21,7 +21,7 @@ class GameSpec:
         entry_point: `"module:function"`, where `function(**kwargs) -> (env, params)`.
         kwargs: Keywords that the id stands for; the caller's win.
         opponent: The name of the co-player that single-agent adapters seat unless
-            told otherwise.
+            told otherwise; empty for games of one player.
         summary: One line for lists.
     """
 

@@ -21,7 +21,7 @@ def description(spec: Any, env: Any, params: Any) -> list[str]:
     lines += [
         f"players: {env.num_players}",
         f"episode: {env.num_inner_steps} steps{trial * (env.num_outer_steps > 1)}",
-        f"usual opponent: {spec.opponent}",
+        *([f"usual opponent: {spec.opponent}"] if spec.opponent else []),
         "",
         *_actions(env),
         "",

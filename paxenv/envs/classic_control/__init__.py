@@ -1,0 +1,1 @@
+"""Classic control problems: one player, continuous states, Gymnasium's numbers."""

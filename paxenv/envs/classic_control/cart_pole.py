@@ -1,0 +1,182 @@
+"""Cart-pole: a pole is balanced on a cart."""
+
+from typing import Any, ClassVar
+
+import gymnasium
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from paxenv import keys
+from paxenv.environment import Environment, Frame
+from paxenv.game import game
+from paxenv.params import GameParams, from_numbers
+
+THETA_THRESHOLD = 12 * np.pi / 180
+X_THRESHOLD = 2.4
+RESET_BOUND = 0.05
+ACTION_NAMES = ("left", "right")
+COORDINATES = ("x", "x velocity", "angle", "angular velocity")
+
+
+class EnvParams(GameParams):
+    """Numbers of a cart-pole, in SI units.
+
+    Attributes:
+        gravity: m/s^2.
+        cart_mass: kg.
+        pole_mass: kg.
+        pole_half_length: From the joint to the pole's centre of mass, m.
+        force: Size of the push, N.
+        time_step: s.
+        x_threshold: The cart must stay within this distance of the middle, m.
+        theta_threshold: The pole must stay within this angle of upright, rad.
+    """
+
+    gravity: jax.Array = 9.8  # type: ignore[assignment]
+    cart_mass: jax.Array = 1.0  # type: ignore[assignment]
+    pole_mass: jax.Array = 0.1  # type: ignore[assignment]
+    pole_half_length: jax.Array = 0.5  # type: ignore[assignment]
+    force: jax.Array = 10.0  # type: ignore[assignment]
+    time_step: jax.Array = 0.02  # type: ignore[assignment]
+    x_threshold: jax.Array = X_THRESHOLD  # type: ignore[assignment]
+    theta_threshold: jax.Array = THETA_THRESHOLD  # type: ignore[assignment]
+
+
+@game
+class CartPole(Environment):
+    """A cart on a track is pushed so that the pole on it does not fall.
+
+    Description:
+        The pole hangs on an unactuated joint and opens almost upright: all four
+        coordinates are uniform in [-0.05, 0.05). Its state is float32 `[4]`, equal to
+        the observation.
+
+    Observation:
+        float32 `[4]`: position of the cart, its velocity, angle of the pole from
+        upright, its angular velocity. The bounds are twice the default thresholds.
+
+    Action:
+        `Discrete(2)`: 0 pushes left, 1 pushes right.
+
+    Reward:
+        1 for every step, the last one too.
+
+    End:
+        Terminated where the cart or the pole leaves its threshold; by time after 500
+        steps.
+
+    Versions:
+        v1.
+
+    Source:
+        Barto, Sutton & Anderson, Neuronlike Adaptive Elements That Can Solve
+        Difficult Learning Control Problems (1983); numbers as in Gymnasium's
+        CartPole-v1, integrated by Euler's method.
+
+    Differences from Gymnasium:
+        The state is float32, and a fall on the last step is not truncated as well.
+    """
+
+    num_inner_steps: int = 500
+
+    name: ClassVar[str] = "CartPole"
+
+    @property
+    def num_players(self) -> int:
+        return 1
+
+    @property
+    def default_params(self) -> EnvParams:
+        return EnvParams()
+
+    def action_names(self, player: int = 0) -> tuple[str, ...]:
+        """Returns the names of the actions, in order."""
+        return ACTION_NAMES
+
+    def make_observation_space(self, player: int) -> gymnasium.Space:
+        bounds = [2 * X_THRESHOLD, np.inf, 2 * THETA_THRESHOLD, np.inf]
+        high = np.array(bounds, np.float32)
+        return gymnasium.spaces.Box(-high, high, dtype=np.float32)
+
+    def make_action_space(self, player: int) -> gymnasium.Space:
+        return gymnasium.spaces.Discrete(2, dtype=np.int32)
+
+    def draw(self, key: jax.Array) -> jax.Array:
+        return keys.uniform(keys.words(key, 4))
+
+    def reset_game(
+        self, draws: jax.Array, params: EnvParams
+    ) -> tuple[jax.Array, jax.Array]:
+        state = (2 * draws - 1) * jnp.float32(RESET_BOUND)
+        return state, state
+
+    def step_game(
+        self, draws: Any, game: jax.Array, actions: jax.Array, params: EnvParams
+    ) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array, dict[str, Any]]:
+        x, x_velocity, theta, theta_velocity = game
+        push = jnp.where(actions == 1, params.force, -params.force)
+        velocities = jnp.stack([x_velocity, theta_velocity])
+        x_velocity, theta_velocity = velocities + params.time_step * jnp.stack(
+            _accelerations(push, theta, theta_velocity, params)
+        )
+        x, theta = jnp.stack([x, theta]) + params.time_step * velocities
+        state = jnp.stack([x, x_velocity, theta, theta_velocity]).astype(jnp.float32)
+        fell = jnp.abs(theta) > params.theta_threshold
+        terminated = fell | (jnp.abs(x) > params.x_threshold)
+        return state, state, jnp.ones(()), terminated, {}
+
+    def render_ansi(self, frame: Frame) -> str:
+        from paxenv.rendering import strokes
+
+        return strokes.text(self, frame, COORDINATES)
+
+    def render_rgb(self, frame: Frame) -> np.ndarray:
+        from paxenv.rendering import pixels, strokes
+
+        x, _, theta, _ = frame.state.game
+        length = 2 * float(frame.params.pole_half_length)
+        tip = (x + length * np.sin(theta), length * np.cos(theta))
+        track = strokes.Stroke((-X_THRESHOLD, 0.0), (X_THRESHOLD, 0.0), pixels.GREY)
+        cart = strokes.Stroke((x - 0.2, 0.0), (x + 0.2, 0.0), pixels.INK, 0.25)
+        pole = strokes.Stroke((x, 0.0), tip, pixels.PLAYERS[1], 0.08)
+        return strokes.rgb((track, cart, pole), centre=(0.0, 0.5), reach=X_THRESHOLD)
+
+
+def make(
+    *,
+    num_inner_steps: int = 500,
+    num_outer_steps: int = 1,
+    random_ends: bool = False,
+    horizon: str = "truncate",
+    **numbers: float,
+) -> tuple[CartPole, EnvParams]:
+    """Returns a cart-pole and its numbers.
+
+    Args:
+        num_inner_steps: The time limit.
+        num_outer_steps: Inner episodes of a trial.
+        random_ends: Whether inner episodes end at random.
+        horizon: `"truncate"` or `"terminate"`, see `Environment`.
+        **numbers: Fields of `EnvParams`, such as `gravity`.
+
+    Raises:
+        ValueError: If an option is out of range or a number is unknown.
+    """
+    env = CartPole(
+        num_inner_steps, num_outer_steps, random_ends=random_ends, horizon=horizon
+    )
+    return env, from_numbers(EnvParams, numbers)
+
+
+def _accelerations(
+    push: jax.Array, theta: jax.Array, theta_velocity: jax.Array, params: EnvParams
+) -> tuple[jax.Array, jax.Array]:
+    """Returns the accelerations of the cart and of the pole's angle."""
+    sin, cos = jnp.sin(theta), jnp.cos(theta)
+    mass = params.cart_mass + params.pole_mass
+    moment = params.pole_mass * params.pole_half_length
+    drive = (push + moment * theta_velocity**2 * sin) / mass
+    inertia = params.pole_half_length * (4 / 3 - params.pole_mass * cos**2 / mass)
+    theta_acceleration = (params.gravity * sin - cos * drive) / inertia
+    return drive - moment * theta_acceleration * cos / mass, theta_acceleration
