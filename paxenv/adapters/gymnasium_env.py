@@ -19,7 +19,8 @@ class GymnasiumEnv(gymnasium.Env):
     goes on to the next trial of the seed, also in the middle of one.
 
     `info` holds what the native step says of itself, with `opponent_action` and all
-    players' `rewards`; `info["valid"]` is False at a reset, where the rest is zeros.
+    players' `rewards` where there are opponents; `info["valid"]` is False at a reset,
+    where the rest is zeros.
     `info["terminated"]` and `info["truncated"]` are those of the inner episode. The
     step that ends the trial adds `info["episode_metrics"]`: all players' `returns`,
     sums of the metrics, and the game's statistics (NaN: nothing was counted).
