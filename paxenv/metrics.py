@@ -42,10 +42,8 @@ def equality(returns: Float[Array, "... players"]) -> Float[Array, "..."]:
     return 1.0 - jnp.where(scale > 0, gaps / jnp.where(scale > 0, scale, 1.0), 0.0)
 
 
-def rate(
-    count: Int[Array, "*shape"], of: Int[Array, "*shape"]
-) -> Float[Array, "*shape"]:
-    """Returns count / of, and NaN where nothing was counted."""
+def rate(count: Int[Array, "*shape"], of: Int[Array, "..."]) -> Float[Array, "*shape"]:
+    """Returns count / of, which may broadcast, and NaN where nothing was counted."""
     return jnp.where(of > 0, count / jnp.maximum(of, 1), jnp.nan)
 
 

@@ -8,6 +8,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from jaxtyping import install_import_hook
 
 # The caller's own settings win, so that the same tests run on an accelerator.
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
@@ -22,6 +23,12 @@ os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
 os.environ.setdefault(
     "XLA_FLAGS",
     "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true",
+)
+
+# Shapes and dtypes in the signatures of pure functions are checked in every test.
+install_import_hook(
+    ["paxenv.envs.coin_metrics", "paxenv.envs.coin_views", "paxenv_agents.ops"],
+    "beartype.beartype",
 )
 
 #: Tests of an extra are not even read where it is not installed.
