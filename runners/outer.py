@@ -31,8 +31,6 @@ class Frozen:
     they were.
     """
 
-    learns = False
-
     def ask(
         self, key: jax.Array, outer: OuterState
     ) -> tuple[tuple[TrainingState, ...], OuterState]:
@@ -54,8 +52,6 @@ class Gradient:
 
     All slots update from the same snapshot, so their order never matters.
     """
-
-    learns = True
 
     def ask(
         self, key: jax.Array, outer: OuterState

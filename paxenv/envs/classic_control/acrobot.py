@@ -9,8 +9,10 @@ import numpy as np
 
 from paxenv import keys
 from paxenv.environment import Environment, Frame
+from paxenv.envs.classic_control.angles import wrapped
+from paxenv.envs.classic_control.making import make_problem
 from paxenv.game import game
-from paxenv.params import GameParams, from_numbers
+from paxenv.params import GameParams
 
 MAX_VELOCITY_1 = 4 * np.pi
 MAX_VELOCITY_2 = 9 * np.pi
@@ -129,8 +131,8 @@ class Acrobot(Environment):
         theta_1, theta_2, velocity_1, velocity_2 = _integrated(game, torque, params)
         state = jnp.stack(
             [
-                _wrapped(theta_1),
-                _wrapped(theta_2),
+                wrapped(theta_1),
+                wrapped(theta_2),
                 jnp.clip(velocity_1, -params.max_velocity_1, params.max_velocity_1),
                 jnp.clip(velocity_2, -params.max_velocity_2, params.max_velocity_2),
             ]
@@ -163,40 +165,14 @@ class Acrobot(Environment):
         return strokes.rgb(lines, centre=(0.0, 0.0), reach=2.2)
 
 
-def make(
-    *,
-    num_inner_steps: int = 500,
-    num_outer_steps: int = 1,
-    random_ends: bool = False,
-    horizon: str = "truncate",
-    **numbers: float,
-) -> tuple[Acrobot, EnvParams]:
-    """Returns an acrobot and its numbers.
-
-    Args:
-        num_inner_steps: The time limit.
-        num_outer_steps: Inner episodes of a trial.
-        random_ends: Whether inner episodes end at random.
-        horizon: `"truncate"` or `"terminate"`, see `Environment`.
-        **numbers: Fields of `EnvParams`, such as `gravity`.
-
-    Raises:
-        ValueError: If an option is out of range or a number is unknown.
-    """
-    env = Acrobot(
-        num_inner_steps, num_outer_steps, random_ends=random_ends, horizon=horizon
-    )
-    return env, from_numbers(EnvParams, numbers)
+def make(**options: Any) -> tuple[Acrobot, EnvParams]:
+    """Returns an acrobot and its numbers, from options of `making.make_problem`."""
+    return make_problem(Acrobot, EnvParams, options)
 
 
 def _observe(state: jax.Array) -> jax.Array:
     cos, sin = jnp.cos(state[:2]), jnp.sin(state[:2])
     return jnp.stack([cos[0], sin[0], cos[1], sin[1], state[2], state[3]])
-
-
-def _wrapped(angle: jax.Array) -> jax.Array:
-    """Returns an angle in [-pi, pi]; those that are there already do not change."""
-    return angle - 2 * jnp.pi * jnp.floor((angle + jnp.pi) / (2 * jnp.pi))
 
 
 def _integrated(state: jax.Array, torque: jax.Array, params: EnvParams) -> jax.Array:

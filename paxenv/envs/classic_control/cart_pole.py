@@ -9,8 +9,9 @@ import numpy as np
 
 from paxenv import keys
 from paxenv.environment import Environment, Frame
+from paxenv.envs.classic_control.making import make_problem
 from paxenv.game import game
-from paxenv.params import GameParams, from_numbers
+from paxenv.params import GameParams
 
 THETA_THRESHOLD = 12 * np.pi / 180
 X_THRESHOLD = 2.4
@@ -143,30 +144,9 @@ class CartPole(Environment):
         return strokes.rgb((track, cart, pole), centre=(0.0, 0.5), reach=X_THRESHOLD)
 
 
-def make(
-    *,
-    num_inner_steps: int = 500,
-    num_outer_steps: int = 1,
-    random_ends: bool = False,
-    horizon: str = "truncate",
-    **numbers: float,
-) -> tuple[CartPole, EnvParams]:
-    """Returns a cart-pole and its numbers.
-
-    Args:
-        num_inner_steps: The time limit.
-        num_outer_steps: Inner episodes of a trial.
-        random_ends: Whether inner episodes end at random.
-        horizon: `"truncate"` or `"terminate"`, see `Environment`.
-        **numbers: Fields of `EnvParams`, such as `gravity`.
-
-    Raises:
-        ValueError: If an option is out of range or a number is unknown.
-    """
-    env = CartPole(
-        num_inner_steps, num_outer_steps, random_ends=random_ends, horizon=horizon
-    )
-    return env, from_numbers(EnvParams, numbers)
+def make(**options: Any) -> tuple[CartPole, EnvParams]:
+    """Returns a cart-pole and its numbers, from options of `making.make_problem`."""
+    return make_problem(CartPole, EnvParams, options)
 
 
 def _accelerations(

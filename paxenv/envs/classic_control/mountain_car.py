@@ -10,8 +10,9 @@ import numpy as np
 
 from paxenv import keys
 from paxenv.environment import Environment, Frame
+from paxenv.envs.classic_control.making import make_problem
 from paxenv.game import game
-from paxenv.params import GameParams, from_numbers
+from paxenv.params import GameParams
 
 MIN_POSITION, MAX_POSITION = -1.2, 0.6
 MAX_SPEED = 0.07
@@ -150,27 +151,6 @@ class MountainCar(Environment):
         return strokes.rgb((*track, *marks), centre=(-0.3, 0.0), reach=1.0)
 
 
-def make(
-    *,
-    num_inner_steps: int = 200,
-    num_outer_steps: int = 1,
-    random_ends: bool = False,
-    horizon: str = "truncate",
-    **numbers: float,
-) -> tuple[MountainCar, EnvParams]:
-    """Returns a mountain car and its numbers.
-
-    Args:
-        num_inner_steps: The time limit.
-        num_outer_steps: Inner episodes of a trial.
-        random_ends: Whether inner episodes end at random.
-        horizon: `"truncate"` or `"terminate"`, see `Environment`.
-        **numbers: Fields of `EnvParams`, such as `gravity`.
-
-    Raises:
-        ValueError: If an option is out of range or a number is unknown.
-    """
-    env = MountainCar(
-        num_inner_steps, num_outer_steps, random_ends=random_ends, horizon=horizon
-    )
-    return env, from_numbers(EnvParams, numbers)
+def make(**options: Any) -> tuple[MountainCar, EnvParams]:
+    """Returns a mountain car and its numbers, from options of `making.make_problem`."""
+    return make_problem(MountainCar, EnvParams, options)

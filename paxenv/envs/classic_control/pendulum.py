@@ -9,8 +9,10 @@ import numpy as np
 
 from paxenv import keys
 from paxenv.environment import Environment, Frame
+from paxenv.envs.classic_control.angles import wrapped
+from paxenv.envs.classic_control.making import make_problem
 from paxenv.game import game
-from paxenv.params import GameParams, from_numbers
+from paxenv.params import GameParams
 
 MAX_SPEED = 8.0
 MAX_TORQUE = 2.0
@@ -107,7 +109,7 @@ class Pendulum(Environment):
         turn = 3 * torque / (params.mass * params.length**2)
         velocity += (fall + turn) * params.time_step
         velocity = jnp.clip(velocity, -params.max_speed, params.max_speed)
-        theta = _wrapped(theta + velocity * params.time_step)
+        theta = wrapped(theta + velocity * params.time_step)
         state = jnp.stack([theta, velocity]).astype(jnp.float32)
         return _observe(state), state, -cost, jnp.zeros((), bool), {}
 
@@ -127,36 +129,10 @@ class Pendulum(Environment):
         return strokes.rgb((rod, joint), centre=(0.0, 0.0), reach=1.2)
 
 
-def make(
-    *,
-    num_inner_steps: int = 200,
-    num_outer_steps: int = 1,
-    random_ends: bool = False,
-    horizon: str = "truncate",
-    **numbers: float,
-) -> tuple[Pendulum, EnvParams]:
-    """Returns a pendulum and its numbers.
-
-    Args:
-        num_inner_steps: The time limit.
-        num_outer_steps: Inner episodes of a trial.
-        random_ends: Whether inner episodes end at random.
-        horizon: `"truncate"` or `"terminate"`, see `Environment`.
-        **numbers: Fields of `EnvParams`, such as `gravity`.
-
-    Raises:
-        ValueError: If an option is out of range or a number is unknown.
-    """
-    env = Pendulum(
-        num_inner_steps, num_outer_steps, random_ends=random_ends, horizon=horizon
-    )
-    return env, from_numbers(EnvParams, numbers)
+def make(**options: Any) -> tuple[Pendulum, EnvParams]:
+    """Returns a pendulum and its numbers, from options of `making.make_problem`."""
+    return make_problem(Pendulum, EnvParams, options)
 
 
 def _observe(state: jax.Array) -> jax.Array:
     return jnp.stack([jnp.cos(state[0]), jnp.sin(state[0]), state[1]])
-
-
-def _wrapped(angle: jax.Array) -> jax.Array:
-    """Returns an angle in [-pi, pi]; those that are there already do not change."""
-    return angle - 2 * jnp.pi * jnp.floor((angle + jnp.pi) / (2 * jnp.pi))
