@@ -10,8 +10,7 @@ import optax
 from flax import linen as nn
 
 from paxenv import keys, spaces
-from paxenv.registry import closest
-from paxenv_agents import minibatches, networks
+from paxenv_agents import minibatches, networks, options
 from paxenv_agents.agent import Agent
 from paxenv_agents.learner_config import LearnerConfig
 from paxenv_agents.ops import categorical
@@ -97,7 +96,7 @@ class ActorCritic(Agent):
         """
         config = cls.config_class() if config is None else config
         cls._check_config(config)
-        config = _with_overrides(config, overrides)
+        config = options.with_overrides(config, overrides)
         action_space = env.action_space(player)
         actor = critic = None
         if actor_class or critic_class or actor_cfg or critic_cfg:
@@ -251,16 +250,3 @@ def _make(module_class: Any, *options: dict[str, Any] | None) -> nn.Module:
     return module_class(
         **{n: tuple(x) if isinstance(x, list) else x for n, x in merged.items()}
     )
-
-
-def _with_overrides(config: LearnerConfig, overrides: dict[str, Any]) -> LearnerConfig:
-    known = [field.name for field in dataclasses.fields(config)]
-    for name in overrides:
-        if name not in known:
-            near = closest(name, known)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
-            raise ValueError(
-                f"{type(config).__name__} has no option {name!r}{hint} "
-                f"Its options: {', '.join(known)}"
-            )
-    return dataclasses.replace(config, **overrides)

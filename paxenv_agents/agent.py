@@ -114,6 +114,16 @@ class Agent(abc.ABC):
         del traj, last_obs
         return state, memory, {}
 
+    def rollout_length(self, num_games: int) -> int:
+        """Returns the steps that each game of a stream plays between two updates.
+
+        Args:
+            num_games: Games played at once; a learner that counts steps over all of
+                them plays fewer of each.
+        """
+        del num_games
+        return 128
+
     def end_inner_episode(
         self, state: TrainingState, memory: MemoryState
     ) -> MemoryState:

@@ -1,11 +1,8 @@
 """The options of policy-gradient learners, and the checks of their values."""
 
 import dataclasses
-import math
-from collections.abc import Callable
-from typing import Any
 
-from paxenv_agents import networks
+from paxenv_agents import options
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,13 +31,7 @@ class LearnerConfig:
     tabular: bool = False
 
     def __post_init__(self) -> None:
-        for field in dataclasses.fields(self):
-            value = getattr(self, field.name)
-            if value is None and field.name in _OPTIONAL:
-                continue
-            holds, claim = _RULES[field.name]
-            if not holds(value):
-                raise ValueError(f"{field.name} must be {claim}, got {value!r}")
+        options.check(self, _RULES)
         object.__setattr__(self, "hidden_sizes", tuple(self.hidden_sizes))
         if self.entropy_coeff_horizon is not None and self.entropy_coeff_end is None:
             raise ValueError(
@@ -66,56 +57,27 @@ class LearnerConfig:
             )
 
 
-def _is_real(value: Any) -> bool:
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    return number and math.isfinite(value)
-
-
-def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
-
-
-def _are_widths(value: Any) -> bool:
-    return isinstance(value, tuple | list) and all(map(_is_count, value))
-
-
-Rule = tuple[Callable[[Any], bool], str]
-_COUNT: Rule = (_is_count, "a whole number >= 1")
-_SHARE: Rule = (lambda x: _is_real(x) and 0 <= x <= 1, "a number in [0, 1]")
-_WEIGHT: Rule = (lambda x: _is_real(x) and x >= 0, "a finite number >= 0")
-_POSITIVE: Rule = (lambda x: _is_real(x) and x > 0, "a finite number > 0")
-_FLAG: Rule = (lambda x: isinstance(x, bool), "True or False")
-_NAMES = tuple(networks.ACTIVATIONS)
-
-_OPTIONAL = (
-    "num_envs",
-    "max_grad_norm",
-    "entropy_coeff_end",
-    "entropy_coeff_horizon",
-    "learning_rate_end",
-    "num_updates",
-)
-_RULES: dict[str, Rule] = {
-    "learning_rate": _WEIGHT,
-    "n_steps": _COUNT,
-    "hidden_sizes": (_are_widths, "a sequence of whole numbers >= 1"),
-    "num_envs": _COUNT,
-    "num_epochs": _COUNT,
-    "num_minibatches": _COUNT,
-    "gamma": _SHARE,
-    "gae_lambda": _SHARE,
-    "value_coeff": _WEIGHT,
-    "max_grad_norm": _POSITIVE,
-    "entropy_coeff": _WEIGHT,
-    "entropy_coeff_end": _WEIGHT,
-    "entropy_coeff_horizon": _COUNT,
-    "learning_rate_end": _WEIGHT,
-    "num_updates": _COUNT,
-    "adam_eps": _POSITIVE,
-    "normalise_advantages": _FLAG,
-    "activation": (lambda x: x in _NAMES, f"one of {_NAMES}"),
-    "shared_torso": _FLAG,
-    "tabular": _FLAG,
-    "clip_epsilon": _POSITIVE,
-    "clip_value": _FLAG,
+_RULES: dict[str, options.Rule] = {
+    "learning_rate": options.WEIGHT,
+    "n_steps": options.COUNT,
+    "hidden_sizes": options.WIDTHS,
+    "num_envs": options.COUNT.or_none(),
+    "num_epochs": options.COUNT,
+    "num_minibatches": options.COUNT,
+    "gamma": options.SHARE,
+    "gae_lambda": options.SHARE,
+    "value_coeff": options.WEIGHT,
+    "max_grad_norm": options.POSITIVE.or_none(),
+    "entropy_coeff": options.WEIGHT,
+    "entropy_coeff_end": options.WEIGHT.or_none(),
+    "entropy_coeff_horizon": options.COUNT.or_none(),
+    "learning_rate_end": options.WEIGHT.or_none(),
+    "num_updates": options.COUNT.or_none(),
+    "adam_eps": options.POSITIVE,
+    "normalise_advantages": options.FLAG,
+    "activation": options.ACTIVATION,
+    "shared_torso": options.FLAG,
+    "tabular": options.FLAG,
+    "clip_epsilon": options.POSITIVE,
+    "clip_value": options.FLAG,
 }

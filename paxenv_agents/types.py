@@ -16,6 +16,8 @@ class TrainingState(struct.PyTreeNode):
         timesteps: Environment steps learnt from. int32 scalar.
         hyper: Traced hyperparameters by name, float32 scalars: schedules, samplers
             and searches write here.
+        replay: Experience kept for later updates (`paxenv_agents.replay`), part of
+            what is checkpointed. Learners that keep none leave it empty.
     """
 
     params: Any = ()
@@ -23,6 +25,7 @@ class TrainingState(struct.PyTreeNode):
     key: Any = ()
     timesteps: Any = ()
     hyper: Any = struct.field(default_factory=dict)
+    replay: Any = ()
 
 
 class MemoryState(struct.PyTreeNode):

@@ -1,0 +1,83 @@
+"""Options of learners: the values they may have, and how they are given by name."""
+
+import dataclasses
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, TypeVar
+
+from paxenv.registry import closest
+from paxenv_agents import networks
+
+Config = TypeVar("Config")
+
+
+class Rule(NamedTuple):
+    """Which values an option may have.
+
+    Attributes:
+        holds: Whether a value is one of them.
+        claim: What they are, to be read after "must be".
+        optional: Whether None is one too.
+    """
+
+    holds: Callable[[Any], bool]
+    claim: str
+    optional: bool = False
+
+    def or_none(self) -> "Rule":
+        """Returns the rule that also allows None."""
+        return self._replace(optional=True)
+
+
+def check(config: Any, rules: Mapping[str, Rule]) -> None:
+    """Raises ValueError for the first option of a dataclass that breaks its rule."""
+    for field in dataclasses.fields(config):
+        value, rule = getattr(config, field.name), rules[field.name]
+        if value is None and rule.optional:
+            continue
+        if not rule.holds(value):
+            raise ValueError(f"{field.name} must be {rule.claim}, got {value!r}")
+
+
+def with_overrides(config: Config, overrides: Mapping[str, Any]) -> Config:
+    """Returns the config with options replaced by name.
+
+    Raises:
+        ValueError: If a name is no option (names the nearest), or a value is refused.
+    """
+    known = [field.name for field in dataclasses.fields(config)]  # type: ignore[arg-type]
+    for name in overrides:
+        if name not in known:
+            near = closest(name, known)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            raise ValueError(
+                f"{type(config).__name__} has no option {name!r}{hint} "
+                f"Its options: {', '.join(known)}"
+            )
+    return dataclasses.replace(config, **overrides)  # type: ignore[type-var]
+
+
+def is_real(value: Any) -> bool:
+    """Returns whether a value is a finite number."""
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return number and math.isfinite(value)
+
+
+def is_count(value: Any) -> bool:
+    """Returns whether a value is a whole number of at least 1."""
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
+
+
+def _are_widths(value: Any) -> bool:
+    return isinstance(value, tuple | list) and all(map(is_count, value))
+
+
+COUNT = Rule(is_count, "a whole number >= 1")
+SHARE = Rule(lambda x: is_real(x) and 0 <= x <= 1, "a number in [0, 1]")
+WEIGHT = Rule(lambda x: is_real(x) and x >= 0, "a finite number >= 0")
+POSITIVE = Rule(lambda x: is_real(x) and x > 0, "a finite number > 0")
+FLAG = Rule(lambda x: isinstance(x, bool), "True or False")
+WIDTHS = Rule(_are_widths, "a sequence of whole numbers >= 1")
+ACTIVATION = Rule(
+    lambda x: x in tuple(networks.ACTIVATIONS), f"one of {tuple(networks.ACTIVATIONS)}"
+)
