@@ -42,6 +42,7 @@ class Experience(NamedTuple):
 
 def record(
     lineup: Lineup,
+    params: Any,
     player: int,
     obs: Any,
     acted: tuple[jax.Array, MemoryState],
@@ -49,7 +50,18 @@ def record(
     before: MemoryState,
     next_obs: tuple[Any, ...],
 ) -> Any:
-    """Returns one player's part of a sample, None if its slot does not learn."""
+    """Returns one player's part of a sample, None if its slot does not learn.
+
+    Args:
+        lineup: Who plays.
+        params: The game's numbers.
+        player: Whose part.
+        obs: What its slot saw before it acted.
+        acted: Its (action, memory after it).
+        reward: What it was paid.
+        before: Its memory before it acted.
+        next_obs: What the step led to, for all players, as the game shows it.
+    """
     slot = lineup.slots[lineup.seat(player)]
     if not slot.learns:
         return None
@@ -61,7 +73,11 @@ def record(
         "behavior_log_probs": memory.extras["log_probs"],
         "behavior_values": memory.extras["values"],
         "hiddens": before.hidden,
-        "final_obs": next_obs[player] if slot.agent.stores_final_obs else None,
+        "final_obs": (
+            lineup.observed(player, next_obs[player], params)
+            if slot.agent.stores_final_obs
+            else None
+        ),
     }
 
 
@@ -79,30 +95,54 @@ def gather(
     if not slot.learns:
         return None
     ends_here = True if lineup.clock(index) == "inner" else is_last
-    terminated, truncated = steps.terminated & ends_here, steps.truncated & ends_here
-    samples, last_obs, memories = [], [], []
-    for p in slot.players:
+    truncated = steps.truncated & ends_here
+
+    def final_values(p: int) -> jax.Array:
         seen = lineup.observed(p, table.obs[p], params)
         value = slot.agent.batch_value(state, seen, table.memories[p])
-        record = dict(steps.players[p])
+        return jnp.where(truncated, value, 0.0)
+
+    records = [
+        {**steps.players[p], "final_values": final_values(p)} for p in slot.players
+    ]
+    clock = {
+        "dones": steps.terminated & ends_here,
+        "truncations": truncated,
+        "valid": steps.valid,
+        "inner_ends": steps.terminated | steps.truncated,
+    }
+    return assemble(lineup, index, params, table, records, clock)
+
+
+def assemble(
+    lineup: Lineup,
+    index: int,
+    params: Any,
+    table: Table,
+    records: list[dict[str, Any]],
+    clock: dict[str, jax.Array],
+) -> Experience:
+    """Joins the seats of a slot into what it learns from.
+
+    Args:
+        lineup: Who plays.
+        index: The slot.
+        params: The game's numbers.
+        table: The games after the steps.
+        records: For each seat the fields of `Sample` that are its own, `[T, games]`.
+        clock: The fields that its seats share.
+    """
+    slot = lineup.slots[index]
+    samples = []
+    for own in records:
         if slot.agent.stores_hiddens == "first":
-            record["hiddens"] = record["hiddens"][:1]
-        samples.append(
-            Sample(
-                dones=terminated,
-                truncations=truncated,
-                final_values=jnp.where(truncated, value, 0.0),
-                valid=steps.valid,
-                inner_ends=steps.terminated | steps.truncated,
-                **record,
-            )
-        )
-        last_obs.append(seen)
-        memories.append(table.memories[p])
+            own = {**own, "hiddens": own["hiddens"][:1]}
+        samples.append(Sample(**own, **clock))
+    seen = [lineup.observed(p, table.obs[p], params) for p in slot.players]
     return Experience(
         sample=_join(samples, axis=1),
-        last_obs=_join(last_obs, axis=0),
-        memory=_join(memories, axis=0),
+        last_obs=_join(seen, axis=0),
+        memory=_join([table.memories[p] for p in slot.players], axis=0),
     )
 
 

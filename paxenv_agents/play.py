@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from paxenv import keys
+from paxenv_agents.episodes import Episodes, ended, with_step
 from paxenv_agents.experience import Experience, Steps, gather, record, whole_trial
 from paxenv_agents.lineup import Lineup
 from paxenv_agents.table import (
@@ -31,18 +32,26 @@ class Trial(NamedTuple):
     Attributes:
         states: Training states after the updates of inner-clock slots.
         experiences: For each slot on the trial clock its `Experience`, else None.
-        returns: Returns of the inner episodes, float `[K, players, games]`.
-        lengths: Their lengths in steps, int32 `[K, games]`.
+        episodes: The inner episodes, leaves `[K, games]`.
         totals: The games' statistics, summed over games.
         stats: For each inner-clock slot what its updates reported, each `[K]`.
     """
 
     states: States
     experiences: tuple[Experience | None, ...]
-    returns: jax.Array
-    lengths: jax.Array
+    episodes: Episodes
     totals: Any
     stats: tuple[Stats, ...]
+
+    @property
+    def returns(self) -> jax.Array:
+        """Returns of the inner episodes, float `[K, players, games]`."""
+        return jnp.moveaxis(self.episodes.returns, -1, -2)
+
+    @property
+    def lengths(self) -> jax.Array:
+        """Lengths of the inner episodes in steps, int32 `[K, games]`."""
+        return self.episodes.length
 
 
 def play_trial(
@@ -82,19 +91,18 @@ def play_trial(
                 x if lineup.clock(i) == "trial" else None
                 for i, x in enumerate(experiences)
             ),
-            jnp.stack(table.returns),
-            steps.valid.sum(0, dtype=jnp.int32),
+            ended(table.episode, steps.truncated.any(0)),
             stats,
         )
         table = cross_boundary(lineup, params, states, table, episode_keys)
         return (states, table), out
 
-    (states, table), (stacked, returns, lengths, stats) = jax.lax.scan(
+    (states, table), (stacked, episodes, stats) = jax.lax.scan(
         inner_episode, (states, table), numbers
     )
     totals = jax.tree.map(lambda x: x.sum(0), table.metrics.totals)
     experiences = tuple(whole_trial(x) for x in stacked)
-    return Trial(states, experiences, returns, lengths, totals, stats)
+    return Trial(states, experiences, episodes, totals, stats)
 
 
 def play_episode(
@@ -140,12 +148,19 @@ def play_episode(
             metrics=jax.vmap(env.metrics_update)(
                 table.metrics, joint(table.obs), joint(actions), info
             ),
-            returns=tuple(
-                r + new for r, new in zip(table.returns, rewards, strict=True)
-            ),
+            episode=jax.vmap(with_step)(table.episode, jnp.stack(rewards, -1), info),
         )
         records = tuple(
-            record(lineup, p, seen[p], acted[p], rewards[p], table.memories[p], obs)
+            record(
+                lineup,
+                params,
+                p,
+                seen[p],
+                acted[p],
+                rewards[p],
+                table.memories[p],
+                obs,
+            )
             for p in range(lineup.num_players)
         )
         return after, Steps(records, info["terminated"], info["truncated"], valid)

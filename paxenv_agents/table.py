@@ -9,6 +9,7 @@ from flax import struct
 from paxenv import keys
 from paxenv.metrics import Accumulator
 from paxenv_agents.agent import Agent
+from paxenv_agents.episodes import InPlay, in_play
 from paxenv_agents.lineup import Lineup
 from paxenv_agents.types import MemoryState, TrainingState
 
@@ -23,14 +24,14 @@ class Table(struct.PyTreeNode):
         obs: Observations, a tuple in player order.
         memories: Memories, a tuple in player order.
         metrics: The games' statistics of the trial so far.
-        returns: Reward sums of the inner episode, a tuple in player order.
+        episode: Sums of the inner episode in play.
     """
 
     env_state: Any
     obs: tuple[Any, ...]
     memories: tuple[MemoryState, ...]
     metrics: Accumulator
-    returns: tuple[jax.Array, ...]
+    episode: InPlay
 
 
 def open_table(
@@ -51,8 +52,8 @@ def open_table(
         env_state=env_state,
         obs=as_tuple(lineup, obs),
         memories=tuple(memories),
-        metrics=_batched(env.metrics_init(), lineup.num_games),
-        returns=_no_returns(lineup),
+        metrics=batched(env.metrics_init(), lineup.num_games),
+        episode=_no_steps(lineup, env_state, params),
     )
 
 
@@ -80,7 +81,7 @@ def cross_boundary(
         env_state=env_state,
         obs=as_tuple(lineup, obs),
         memories=tuple(memories),
-        returns=_no_returns(lineup),
+        episode=jax.tree.map(jnp.zeros_like, table.episode),
     )
 
 
@@ -136,10 +137,23 @@ def where_games(valid: jax.Array, new: Any, old: Any) -> Any:
     return jax.tree.map(select, new, old)
 
 
-def _batched(tree: Any, n: int) -> Any:
+def batched(tree: Any, n: int) -> Any:
+    """Returns n copies of a pytree along a new leading axis."""
     return jax.tree.map(lambda x: jnp.broadcast_to(x, (n, *jnp.shape(x))), tree)
 
 
-def _no_returns(lineup: Lineup) -> tuple[jax.Array, ...]:
-    zeros = jnp.zeros(lineup.num_games, jnp.result_type(float))
-    return (zeros,) * lineup.num_players
+def _no_steps(lineup: Lineup, env_state: Any, params: Any) -> InPlay:
+    """Returns the sums of inner episodes that have just opened, leaves `[games]`."""
+    env = lineup.env
+
+    def info() -> Any:
+        actions = tuple(
+            jnp.zeros(space.shape or (), space.dtype)
+            for space in map(env.action_space, range(lineup.num_players))
+        )
+        state = jax.tree.map(lambda x: x[0], env_state)
+        return env.step_inner(jax.random.key(0), state, joint(actions), params)[4]
+
+    return batched(
+        in_play(lineup.num_players, jax.eval_shape(info)), lineup.num_games
+    )

@@ -2,24 +2,36 @@
 
 import dataclasses
 import functools
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from flax import struct
 
 from paxenv.environment import Environment
-from paxenv.metrics import equality, welfare
 from paxenv_agents.lineup import Lineup, Slot
 from paxenv_agents.play import Trial, play_trial
-from paxenv_agents.types import Stats, TrainingState
+from paxenv_agents.stream import Rollout, open_stream, play_steps
+from paxenv_agents.types import TrainingState
 from runners.outer import Frozen, Gradient, OuterState
+from runners.rows import Row, make_row
 
 # Tags under the run key.
 LANES, AGENTS, OUTER, SAMPLERS = range(4)
 COMMON_MEMBER = 0
 
-Row = dict[str, jax.Array]
+
+class Played(NamedTuple):
+    """What lies between the two stages of an iteration.
+
+    Attributes:
+        play: What was played, with a leading axis `[opponents]`, apart from the
+            states of slots that share one.
+        outer: The outer optimiser's state after `ask`.
+    """
+
+    play: Trial | Rollout
+    outer: OuterState
 
 
 class RunState(struct.PyTreeNode):
@@ -30,12 +42,15 @@ class RunState(struct.PyTreeNode):
         key: The run's key; only folded.
         params: The game's numbers.
         outer: The outer optimiser's state, with the training states.
+        stream: The games in endless play, leaves `[opponents, games, ...]`; () where
+            an iteration is a trial.
     """
 
     iteration: jax.Array
     key: jax.Array
     params: Any
     outer: OuterState
+    stream: Any = ()
 
     @property
     def agents(self) -> tuple[TrainingState, ...]:
@@ -47,7 +62,8 @@ class RunState(struct.PyTreeNode):
 class Experiment:
     """A game, who plays it, and what changes between trials. Frozen and hashable.
 
-    One iteration is one trial of every game against every opponent, then the outer
+    One iteration is two stages: `rollout`, one trial of every game against every
+    opponent, or a set number of steps of an endless stream; then `update`, the outer
     optimiser's turn.
 
     Attributes:
@@ -58,6 +74,9 @@ class Experiment:
         num_opponents: Length of the opponent axis: every slot with `per_opponent` has
             as many training states.
         chunk_size: Rows of the metrics buffer: the most iterations of one call.
+        num_steps: Steps that every game plays in an iteration; games go on from one
+            iteration to the next and open their next trial by themselves. None: an
+            iteration is a trial.
     """
 
     env: Environment
@@ -66,12 +85,16 @@ class Experiment:
     num_games: int = 1
     num_opponents: int = 1
     chunk_size: int = 64
+    num_steps: int | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "slots", tuple(self.slots))
         for field in ("num_opponents", "chunk_size"):
             if getattr(self, field) < 1:
                 raise ValueError(f"{field} must be >= 1, got {getattr(self, field)}")
+        if self.num_steps is not None:
+            self._check_stream(self.num_steps)
+            return
         for i, slot in enumerate(self.slots):
             shared = not slot.per_opponent and self.num_opponents > 1
             if shared and self.lineup.clock(i) == "inner":
@@ -79,6 +102,16 @@ class Experiment:
                     f"the slot of players {slot.players} shares one training state "
                     f"over {self.num_opponents} opponents, so it cannot learn on the "
                     "inner clock: set per_opponent=True or clock='trial'"
+                )
+
+    def _check_stream(self, num_steps: int) -> None:
+        if num_steps < 1:
+            raise ValueError(f"num_steps must be >= 1, got {num_steps}")
+        for slot in self.slots:
+            if slot.reset != "never" or slot.schedule is not None:
+                raise ValueError(
+                    f"the slot of players {slot.players} has a reset or a schedule, "
+                    "which count trials and inner episodes: leave num_steps out"
                 )
 
     @functools.cached_property
@@ -89,7 +122,9 @@ class Experiment:
     @property
     def steps_per_iteration(self) -> int:
         """Environment steps of one iteration, the most where episodes end early."""
-        steps = self.env.num_inner_steps * self.env.num_outer_steps
+        steps = self.num_steps
+        if steps is None:
+            steps = self.env.num_inner_steps * self.env.num_outer_steps
         return steps * self.num_games * self.num_opponents
 
     def init(self, run_key: jax.Array, params: Any) -> RunState:
@@ -109,6 +144,8 @@ class Experiment:
             params=params,
             outer=OuterState(agents=agents),
         )
+        if self.num_steps is not None:
+            state = state.replace(stream=_open_streams(self, state))
         return jax.tree.map(jnp.copy, state)
 
 
@@ -159,20 +196,38 @@ def _train_chunk(
 
 
 def iterate(experiment: Experiment, state: RunState) -> tuple[RunState, Row]:
-    """Plays one trial in every lane, then lets the outer optimiser learn."""
+    """Runs both stages of one iteration and returns (state, metrics)."""
+    return update(experiment, state, rollout(experiment, state))
+
+
+def rollout(experiment: Experiment, state: RunState) -> Played:
+    """Plays in every lane what one update learns from; changes no learner."""
     e = state.iteration
-    outer_key = jax.random.fold_in(jax.random.fold_in(state.key, OUTER), e)
-    members, outer = experiment.outer.ask(jax.random.fold_in(outer_key, 0), state.outer)
+    members, outer = experiment.outer.ask(_outer_key(state, 0), state.outer)
     members = tuple(
         _restarted(experiment, i, member, state.key, e)
         for i, member in enumerate(members)
     )
-    trial = _play_opponents(experiment, state, members)
+    return Played(_play_opponents(experiment, state, members), outer)
+
+
+def update(
+    experiment: Experiment, state: RunState, played: Played
+) -> tuple[RunState, Row]:
+    """Lets the outer optimiser learn from `played` and returns (state, metrics)."""
     outer, stats = experiment.outer.tell(
-        jax.random.fold_in(outer_key, 1), outer, experiment.lineup, trial
+        _outer_key(state, 1), played.outer, experiment.lineup, played.play
     )
-    row = _row(experiment, trial, stats)
-    return state.replace(iteration=e + 1, outer=outer), row
+    row = make_row(experiment.env, experiment.slots, played.play, stats, outer.agents)
+    state = state.replace(iteration=state.iteration + 1, outer=outer)
+    if isinstance(played.play, Rollout):
+        state = state.replace(stream=played.play.stream)
+    return state, row
+
+
+def _outer_key(state: RunState, stage: int) -> jax.Array:
+    key = jax.random.fold_in(jax.random.fold_in(state.key, OUTER), state.iteration)
+    return jax.random.fold_in(key, stage)
 
 
 def lane_keys(experiment: Experiment, run_key: jax.Array) -> jax.Array:
@@ -184,11 +239,27 @@ def lane_keys(experiment: Experiment, run_key: jax.Array) -> jax.Array:
     return jax.vmap(lambda k: jax.vmap(fold, (None, 0))(k, games))(opponents)
 
 
+def _open_streams(experiment: Experiment, state: RunState) -> Any:
+    """Opens the endless games against every opponent, `[opponents, games, ...]`."""
+    return jax.vmap(
+        functools.partial(open_stream, experiment.lineup),
+        in_axes=(None, _state_axes(experiment), 0),
+    )(state.params, state.agents, lane_keys(experiment, state.key))
+
+
 def _play_opponents(
     experiment: Experiment, state: RunState, members: tuple[TrainingState, ...]
-) -> Trial:
-    """Plays one trial against every opponent; leaves get a leading axis [opponents]."""
-    axes = tuple(0 if slot.per_opponent else None for slot in experiment.slots)
+) -> Trial | Rollout:
+    """Plays against every opponent; leaves get a leading axis [opponents]."""
+    axes = _state_axes(experiment)
+    if experiment.num_steps is not None:
+        play = functools.partial(
+            play_steps, experiment.lineup, num_steps=experiment.num_steps
+        )
+        played = jax.vmap(play, in_axes=(None, axes, 0))(
+            state.params, members, state.stream
+        )
+        return played._replace(states=members)
     trial = jax.vmap(
         functools.partial(play_trial, experiment.lineup),
         in_axes=(None, axes, 0, None),
@@ -199,6 +270,11 @@ def _play_opponents(
         for slot, after in zip(experiment.slots, trial.states, strict=True)
     )
     return trial._replace(states=states)
+
+
+def _state_axes(experiment: Experiment) -> tuple[int | None, ...]:
+    """Returns for each slot the axis of opponents of its training state."""
+    return tuple(0 if slot.per_opponent else None for slot in experiment.slots)
 
 
 def _restarted(
@@ -241,29 +317,3 @@ def _fresh(
     if slot.per_opponent:
         return jax.vmap(one)(jnp.arange(experiment.num_opponents))
     return one(jnp.zeros((), jnp.int32))
-
-
-def _row(experiment: Experiment, trial: Trial, outer_stats: tuple[Stats, ...]) -> Row:
-    """Returns the metrics of one iteration, float32 scalars by name."""
-    env = experiment.env
-    returns = jnp.moveaxis(trial.returns, 2, -1)  # [O, K, P, G] -> [O, K, G, P]
-    steps = trial.lengths.sum()
-    row: dict[str, Any] = {
-        "episode/length": trial.lengths.mean(),
-        "episode/count": jnp.asarray(trial.lengths.size),
-        "episode/welfare": welfare(returns).mean(),
-        "episode/equality": equality(returns).mean(),
-    }
-    for p in range(env.num_players):
-        row[f"episode/return/player_{p + 1}"] = returns[..., p].mean()
-        row[f"episode/reward_per_step/player_{p + 1}"] = returns[..., p].sum() / steps
-    totals = jax.tree.map(lambda x: x.sum(0), trial.totals)
-    named = env.metrics_final(env.metrics_init().replace(totals=totals))
-    row |= {f"env/{name}": value for name, value in named.items()}
-    for slot, inner, outer in zip(
-        experiment.slots, trial.stats, outer_stats, strict=True
-    ):
-        seat = f"player_{min(slot.players) + 1}"
-        report = {k: jnp.mean(v) for k, v in inner.items()} | outer
-        row |= {f"train/{seat}/{name}": value for name, value in report.items()}
-    return {k: jnp.asarray(v, jnp.float32) for k, v in sorted(row.items())}
