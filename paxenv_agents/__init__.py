@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from paxenv_agents.agent import Agent
     from paxenv_agents.naive import Naive, NaiveConfig
     from paxenv_agents.ppo import PPO, PPOConfig
+    from paxenv_agents.recurrent_ppo import RecurrentPPO, RecurrentPPOConfig
     from paxenv_agents.strategies.memory_one import MemoryOne
     from paxenv_agents.testing import AgentCheckError, check_agent
     from paxenv_agents.types import MemoryState, Sample, TrainingState
@@ -40,6 +41,8 @@ __all__ = [
     "NaiveConfig",
     "PPOConfig",
     "PairingError",
+    "RecurrentPPO",
+    "RecurrentPPOConfig",
     "Sample",
     "TrainingState",
     "agents",
@@ -57,6 +60,8 @@ _LAZY = {
     "NaiveConfig": "paxenv_agents.naive",
     "PPO": "paxenv_agents.ppo",
     "PPOConfig": "paxenv_agents.ppo",
+    "RecurrentPPO": "paxenv_agents.recurrent_ppo",
+    "RecurrentPPOConfig": "paxenv_agents.recurrent_ppo",
     "Sample": "paxenv_agents.types",
     "TrainingState": "paxenv_agents.types",
     "check_agent": "paxenv_agents.testing",

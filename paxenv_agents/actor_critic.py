@@ -10,10 +10,9 @@ import optax
 from flax import linen as nn
 
 from paxenv import keys, spaces
-from paxenv_agents import minibatches, networks, options
+from paxenv_agents import distributions, minibatches, networks, options
 from paxenv_agents.agent import Agent
 from paxenv_agents.learner_config import LearnerConfig
-from paxenv_agents.ops import categorical
 from paxenv_agents.registry import PairingError
 from paxenv_agents.types import MemoryState, Sample, TrainingState
 
@@ -22,7 +21,10 @@ Hyper = dict[str, jax.Array]
 
 @dataclasses.dataclass(frozen=True)
 class ActorCritic(Agent):
-    """A learner with a policy over finitely many actions and a value estimate.
+    """A learner with a policy and a value estimate.
+
+    Its actions are `Discrete`, by a categorical distribution, or a `Box` of floats with
+    finite bounds, by normal distributions (`config.action_scale`, `action_bound`).
 
     A subclass says what its policy and its values minimise. All its numbers that may
     change in training are in `state.hyper`, float32 scalars that schedules, samplers
@@ -45,10 +47,7 @@ class ActorCritic(Agent):
 
     def __post_init__(self) -> None:
         self._check_config(self.config)
-        if not isinstance(self.action_space, gymnasium.spaces.Discrete):
-            raise PairingError(
-                f"{type(self).__name__} plays Discrete actions, got {self.action_space}"
-            )
+        self._make_distribution(self.action_space, self.config)
         try:
             networks.num_features(self.observation_space)
             if self.config.tabular:
@@ -81,8 +80,9 @@ class ActorCritic(Agent):
             config: Options; the class's defaults if None.
             actor_class: Flax module, made as `actor_class(num_actions=A,
                 hidden_dims=config.hidden_sizes, activation=config.activation)`, from
-                features `[..., F]` to logits `[..., A]`. One that is not given
-                is `MLPActor` or `MLPCritic`; the two share nothing.
+                features `[..., F]` to logits `[..., A]`; over a Box of n numbers A is
+                n, the means, or 2n with `action_scale="softplus"`. One that is not
+                given is `MLPActor` or `MLPCritic`; the two share nothing.
             critic_class: Flax module, made alike without `num_actions`, from features
                 to values `[...]`.
             player: The seat, from 0.
@@ -104,9 +104,12 @@ class ActorCritic(Agent):
                 "hidden_dims": config.hidden_sizes,
                 "activation": config.activation,
             }
-            num_actions = {"num_actions": int(getattr(action_space, "n", 0))}
+            outputs = cls._make_distribution(action_space, config).head_size
             actor = _make(
-                actor_class or networks.MLPActor, num_actions, widths, actor_cfg
+                actor_class or networks.MLPActor,
+                {"num_actions": outputs},
+                widths,
+                actor_cfg,
             )
             critic = _make(critic_class or networks.MLPCritic, widths, critic_cfg)
         observation_space = env.observation_space(player)
@@ -121,25 +124,40 @@ class ActorCritic(Agent):
                 f"{cls.__name__} takes a {cls.config_class.__name__}, got {config!r}"
             )
 
+    @staticmethod
+    def _make_distribution(
+        action_space: gymnasium.Space, config: LearnerConfig
+    ) -> distributions.Distribution:
+        return distributions.for_space(
+            action_space, config.action_scale, config.action_bound
+        )
+
     @property
-    def num_actions(self) -> int:
-        """The number of actions."""
-        return int(self.action_space.n)  # type: ignore[attr-defined]
+    def distribution(self) -> distributions.Distribution:
+        """How the network's outputs become actions."""
+        return self._make_distribution(self.action_space, self.config)
 
     @property
     def network(self) -> nn.Module:
-        """The network from features to (logits, value)."""
-        config = self.config
+        """The network from features to (outputs of the policy, value)."""
+        num_scales = self.distribution.num_scales
+        if num_scales:
+            return networks.WithScales(self._heads, num_scales)
+        return self._heads
+
+    @property
+    def _heads(self) -> nn.Module:
+        config, num_outputs = self.config, self.distribution.head_size
         if self.actor is not None and self.critic is not None:
             return networks.SeparateActorCritic(self.actor, self.critic)
         if config.tabular:
             num_states = spaces.num_states(self.observation_space)
-            return networks.TabularActorCritic(num_states, self.num_actions)
+            return networks.TabularActorCritic(num_states, num_outputs)
         widths = {"hidden_dims": config.hidden_sizes, "activation": config.activation}
         if config.shared_torso:
-            return networks.SharedActorCritic(self.num_actions, **widths)
+            return networks.SharedActorCritic(num_outputs, **widths)
         return networks.SeparateActorCritic(
-            networks.MLPActor(self.num_actions, **widths), networks.MLPCritic(**widths)
+            networks.MLPActor(num_outputs, **widths), networks.MLPCritic(**widths)
         )
 
     def planned(self, num_updates: int) -> Self:
@@ -182,12 +200,14 @@ class ActorCritic(Agent):
         }
         return {name: jnp.asarray(x, jnp.float32) for name, x in numbers.items()}
 
+    def init_params(self, key: jax.Array) -> Any:
+        """Returns fresh parameters of the network; consumes the key."""
+        return networks.init(self.network, key, self.observation_space)
+
     def init_state(self, key: jax.Array) -> TrainingState:
         self.config.check_plan()
         key = keys.typed(key)
-        params = networks.init(
-            self.network, jax.random.fold_in(key, 0), self.observation_space
-        )
+        params = self.init_params(jax.random.fold_in(key, 0))
         return TrainingState(
             params=params,
             opt_state=self.optimiser().init(params),
@@ -201,42 +221,55 @@ class ActorCritic(Agent):
         extras = {"log_probs": zero, "values": zero}
         return MemoryState(hidden=hidden, key=keys.typed(key), extras=extras)
 
+    def rollout_length(self, num_games: int) -> int:
+        del num_games
+        return self.config.n_steps
+
+    def forward(
+        self, params: Any, obs: Any, hidden: jax.Array
+    ) -> tuple[jax.Array, jax.Array, jax.Array]:
+        """Returns (outputs of the policy, value, next hidden) for one observation."""
+        return *self._outputs(params, obs), hidden
+
     def policy(
         self, state: TrainingState, obs: Any, memory: MemoryState
     ) -> tuple[jax.Array, TrainingState, MemoryState]:
-        """Chooses one action and returns (action int32, state, memory).
+        """Chooses one action and returns (action in its space, state, memory).
 
-        Draws one word from `fold_in(memory.key, 0)`. `memory.extras` holds the
-        log-probability of the action under the policy (also when `greedy`, which takes
-        the likeliest, of several the lowest) and the value of `obs`.
+        Draws from `fold_in(memory.key, 0)`. `memory.extras` holds the log-probability
+        of the action under the policy (also when `greedy`, which takes the mode, of
+        several the lowest) and the value of `obs`.
         """
-        logits, value = self._outputs(state.params, obs)
+        outputs, value, hidden = self.forward(state.params, obs, memory.hidden)
+        distribution = self.distribution
         if self.greedy:
-            index = categorical.mode(logits)
+            action = distribution.mode(outputs)
         else:
-            index = categorical.sample(keys.words(memory.key, 1)[0], logits)
-        log_prob = categorical.log_prob(logits, index)
+            action = distribution.sample(memory.key, outputs)
         memory = memory.replace(
+            hidden=hidden,
             key=jax.random.fold_in(memory.key, 1),
-            extras={"log_probs": log_prob, "values": value},
+            extras={
+                "log_probs": distribution.log_prob(outputs, action),
+                "values": value,
+            },
         )
-        dtype = jax.dtypes.canonicalize_dtype(self.action_space.dtype)
-        return (index + self._first_action).astype(dtype), state, memory
+        return action, state, memory
 
     def value(self, state: TrainingState, obs: Any, memory: MemoryState) -> jax.Array:
-        return self._outputs(state.params, obs)[1]
+        return self.forward(state.params, obs, memory.hidden)[1]
 
     def evaluate(
         self, state: TrainingState, sample: Sample
     ) -> tuple[jax.Array, jax.Array, jax.Array]:
-        logits, values = self._outputs(state.params, sample.observations)
-        actions = sample.actions - self._first_action
-        log_probs = categorical.log_prob(logits, actions)
-        return log_probs, values, categorical.entropy(logits)
+        outputs, values = self._outputs(state.params, sample.observations)
+        return self._judged(outputs, values, sample.actions)
 
-    @property
-    def _first_action(self) -> int:
-        return int(self.action_space.start)  # type: ignore[attr-defined]
+    def _judged(
+        self, outputs: jax.Array, values: jax.Array, actions: jax.Array
+    ) -> tuple[jax.Array, jax.Array, jax.Array]:
+        log_probs = self.distribution.log_prob(outputs, actions)
+        return log_probs, values, self.distribution.entropy(outputs)
 
     def _outputs(self, params: Any, observations: Any) -> tuple[jax.Array, jax.Array]:
         return networks.apply(

@@ -4,6 +4,7 @@ What `classifier` says of an agent: `plays` (the kind of game), `memory_depth` (
 many past joint actions it looks at), `stochastic` (whether it draws), `learns`.
 """
 
+import math
 from typing import Any
 
 from paxenv_agents.registry import AgentSpec
@@ -32,7 +33,7 @@ REINFORCE = (
 _STRATEGIES = "paxenv_agents.strategies"
 
 
-def _plays(plays: str, memory_depth: int, stochastic: bool = False) -> dict[str, Any]:
+def _plays(plays: str, memory_depth: float, stochastic: bool = False) -> dict[str, Any]:
     return {"plays": plays, "memory_depth": memory_depth, "stochastic": stochastic}
 
 
@@ -86,9 +87,15 @@ def _coin(
 
 
 def _learner(
-    name: str, entry: str, summary: str, source: str, **options: Any
+    name: str,
+    entry: str,
+    summary: str,
+    source: str,
+    *,
+    depth: float = 0,
+    **options: Any,
 ) -> AgentSpec:
-    classifier = {"learns": True, **_plays("discrete", 0, stochastic=True)}
+    classifier = {"learns": True, **_plays("any", depth, stochastic=True)}
     return AgentSpec(
         name, f"paxenv_agents.{entry}", options, summary, source, classifier
     )
@@ -206,6 +213,20 @@ AGENTS: tuple[AgentSpec, ...] = (
     _learner("PPO", "ppo:PPO", "Proximal policy optimisation.", PPO_PAPER),
     _learner(
         "Tabular", "ppo:PPO", "PPO with a row per state.", PPO_PAPER, tabular=True
+    ),
+    _learner(
+        "RecurrentPPO",
+        "recurrent_ppo:RecurrentPPO",
+        "PPO with a gated recurrent unit, trained through time.",
+        PPO_PAPER,
+        depth=math.inf,
+    ),
+    _learner(
+        "PPO_memory",
+        "recurrent_ppo:RecurrentPPO",
+        "RecurrentPPO by the name it has in Pax.",
+        PPO_PAPER,
+        depth=math.inf,
     ),
     _learner("Naive", "naive:Naive", "REINFORCE with a learnt baseline.", REINFORCE),
 )

@@ -1,8 +1,9 @@
 """The options of policy-gradient learners, and the checks of their values."""
 
 import dataclasses
+from collections.abc import Iterable
 
-from paxenv_agents import options
+from paxenv_agents import distributions, options
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,6 +30,8 @@ class LearnerConfig:
     activation: str = "tanh"
     shared_torso: bool = True
     tabular: bool = False
+    action_scale: str = "state_independent"
+    action_bound: str = "squashed"
 
     def __post_init__(self) -> None:
         options.check(self, _RULES)
@@ -57,6 +60,11 @@ class LearnerConfig:
             )
 
 
+def _one_of(names: Iterable[str]) -> options.Rule:
+    known = tuple(names)
+    return options.Rule(lambda x: x in known, f"one of {known}")
+
+
 _RULES: dict[str, options.Rule] = {
     "learning_rate": options.WEIGHT,
     "n_steps": options.COUNT,
@@ -78,6 +86,9 @@ _RULES: dict[str, options.Rule] = {
     "activation": options.ACTIVATION,
     "shared_torso": options.FLAG,
     "tabular": options.FLAG,
+    "action_scale": _one_of(distributions.SCALES),
+    "action_bound": _one_of(distributions.BOUNDS),
+    "gru_size": options.COUNT,
     "clip_epsilon": options.POSITIVE,
     "clip_value": options.FLAG,
 }

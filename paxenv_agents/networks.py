@@ -1,7 +1,9 @@
-"""Networks of policies over a finite set of actions, and what they read.
+"""Networks of policies and values, and what they read.
 
-A network maps features `[..., F]` to logits `[..., A]`, a value `[...]`, or both. Which
-one an agent has follows from its spaces and its config, never from a game's name.
+A network maps features `[..., F]` to the outputs `[..., A]` that give a policy (logits
+of A actions, or the numbers that a `Distribution` over a Box reads), a value `[...]`,
+or both. Which one an agent has follows from its spaces and its config, never from a
+game's name.
 """
 
 from collections.abc import Callable, Sequence
@@ -63,7 +65,7 @@ class MLPActor(nn.Module):
     @nn.compact
     def __call__(self, features: jax.Array) -> jax.Array:
         hidden = MLPTorso(self.hidden_dims, self.activation)(features)
-        return _head(self.num_actions, POLICY_SCALE, bool(self.hidden_dims))(hidden)
+        return head(self.num_actions, POLICY_SCALE, bool(self.hidden_dims))(hidden)
 
 
 class MLPCritic(nn.Module):
@@ -75,7 +77,7 @@ class MLPCritic(nn.Module):
     @nn.compact
     def __call__(self, features: jax.Array) -> jax.Array:
         hidden = MLPTorso(self.hidden_dims, self.activation)(features)
-        return _head(1, VALUE_SCALE, bool(self.hidden_dims))(hidden)[..., 0]
+        return head(1, VALUE_SCALE, bool(self.hidden_dims))(hidden)[..., 0]
 
 
 class SeparateActorCritic(nn.Module):
@@ -99,8 +101,8 @@ class SharedActorCritic(nn.Module):
     def __call__(self, features: jax.Array) -> tuple[jax.Array, jax.Array]:
         hidden = MLPTorso(self.hidden_dims, self.activation)(features)
         bias = bool(self.hidden_dims)
-        logits = _head(self.num_actions, POLICY_SCALE, bias)(hidden)
-        return logits, _head(1, VALUE_SCALE, bias)(hidden)[..., 0]
+        logits = head(self.num_actions, POLICY_SCALE, bias)(hidden)
+        return logits, head(1, VALUE_SCALE, bias)(hidden)[..., 0]
 
 
 class TabularActorCritic(nn.Module):
@@ -122,6 +124,33 @@ class TabularActorCritic(nn.Module):
         return _rows(state, logits), _rows(state, values)
 
 
+class WithScales(nn.Module):
+    """A network whose outputs are followed by learnt numbers, 0 at first.
+
+    They depend on no feature, such as the scales of a policy over a Box.
+
+    Attributes:
+        network: Features to (outputs, value).
+        num_scales: How many numbers.
+    """
+
+    network: nn.Module
+    num_scales: int
+
+    @nn.compact
+    def __call__(self, features: jax.Array) -> tuple[jax.Array, jax.Array]:
+        outputs, value = self.network(features)  # type: ignore[operator]
+        zeros = nn.initializers.zeros_init()
+        scales = self.param("scales", zeros, (self.num_scales,), jnp.float32)
+        return followed_by(outputs, scales), value
+
+
+def followed_by(outputs: jax.Array, scales: jax.Array) -> jax.Array:
+    """Returns outputs `[..., A]` and then `scales` `[n]`, the same everywhere."""
+    everywhere = jnp.broadcast_to(scales, (*outputs.shape[:-1], *scales.shape))
+    return jnp.concatenate([outputs, everywhere], axis=-1)
+
+
 def init(
     network: nn.Module, key: jax.Array, observation_space: gymnasium.Space
 ) -> dict[str, Any]:
@@ -138,7 +167,7 @@ def apply(
     observations: jax.Array,
     observation_space: gymnasium.Space,
 ) -> tuple[jax.Array, jax.Array]:
-    """Returns (logits `[..., A]`, values `[...]`) of observations `[..., *space]`."""
+    """Returns (outputs `[..., A]`, values `[...]`) of observations `[..., *space]`."""
     space = observation_space
     states = isinstance(space, gymnasium.spaces.Discrete | spaces.OneHot)
     if states and num_features(space) <= MAX_TABULATED:
@@ -149,8 +178,14 @@ def apply(
         else:
             chosen = _one_hot(_index(observations, space), num_features(space))
         return jax.tree.map(lambda table: _rows(chosen, table), tables)
-    features = _encode(network, observations, space)
-    return network.apply({"params": params}, features)  # type: ignore[return-value]
+    encoded = _encode(network, observations, space)
+    return network.apply({"params": params}, encoded)  # type: ignore[return-value]
+
+
+def head(width: int, scale: float, bias: bool) -> nn.Dense:
+    """Returns a last layer of orthogonal weights, `scale` times as long."""
+    init = nn.initializers.orthogonal(scale)
+    return nn.Dense(width, use_bias=bias, kernel_init=init)
 
 
 def num_features(space: gymnasium.Space) -> int:
@@ -169,16 +204,22 @@ def num_features(space: gymnasium.Space) -> int:
     )
 
 
-def _encode(network: nn.Module, observations: Any, space: gymnasium.Space) -> jax.Array:
+def features(observations: Any, space: gymnasium.Space) -> jax.Array:
+    """Returns float32 `[..., F]`: flat numbers of a Box, a one-hot of a `Discrete`."""
     if isinstance(space, gymnasium.spaces.Discrete):
-        index = _index(observations, space)
-        if isinstance(network, TabularActorCritic):
-            return index
-        return _one_hot(index, int(space.n))
+        return _one_hot(_index(observations, space), int(space.n))
     # [..., *space] -> [..., F]
     batch = observations.shape[: observations.ndim - len(space.shape or ())]
-    features = jnp.reshape(observations, (*batch, num_features(space)))
-    return features.astype(jnp.float32)
+    flat = jnp.reshape(observations, (*batch, num_features(space)))
+    return flat.astype(jnp.float32)
+
+
+def _encode(network: nn.Module, observations: Any, space: gymnasium.Space) -> jax.Array:
+    if isinstance(space, gymnasium.spaces.Discrete) and isinstance(
+        network, TabularActorCritic
+    ):
+        return _index(observations, space)
+    return features(observations, space)
 
 
 def _index(observations: Any, space: gymnasium.spaces.Discrete) -> jax.Array:
@@ -192,8 +233,3 @@ def _one_hot(index: jax.Array, num_states: int) -> jax.Array:
 def _rows(one_hot: jax.Array, table: jax.Array) -> jax.Array:
     # Full precision: on accelerators a product may otherwise round the table.
     return jnp.matmul(one_hot, table, precision=jax.lax.Precision.HIGHEST)
-
-
-def _head(width: int, scale: float, bias: bool) -> nn.Dense:
-    init = nn.initializers.orthogonal(scale)
-    return nn.Dense(width, use_bias=bias, kernel_init=init)

@@ -1,4 +1,4 @@
-"""Proximal policy optimisation over finitely many actions."""
+"""Proximal policy optimisation."""
 
 import dataclasses
 from typing import ClassVar
@@ -17,32 +17,34 @@ from paxenv_agents.types import Stats
 class PPOConfig(LearnerConfig):
     """Options of PPO. A value out of range is a ValueError that names it.
 
-    =====================  ========  ==================================================
-    option                 default   meaning
-    =====================  ========  ==================================================
-    learning_rate          0.0003    Adam's step size at the first optimiser step
-    n_steps                128       steps of a rollout in endless streams (runners)
-    hidden_sizes           (64, 64)  widths of the hidden layers; () is a linear policy
-    num_envs               None      games played at once (runners); None: the runner's
-    num_epochs             4         passes over each batch
-    num_minibatches        4         optimiser steps of a pass
-    gamma                  0.99      discount of a step
-    gae_lambda             0.95      decay of the advantages' trace
-    value_coeff            0.5       weight of the value error
-    max_grad_norm          0.5       longest gradient; None: any
-    entropy_coeff          0.01      weight of the entropy at the start
-    entropy_coeff_end      None      its weight at the end of a line; None: constant
-    entropy_coeff_horizon  None      timesteps of that line; None: the planned updates
-    learning_rate_end      None      rate at the last planned step; None: constant
-    num_updates            None      planned updates, for lines that need it
-    adam_eps               1e-05     Adam's epsilon
-    normalise_advantages   True      whether advantages get mean 0 and deviation 1
-    activation             'tanh'    'tanh', 'relu' or 'silu'
-    shared_torso           True      one torso with two heads, or two networks
-    tabular                False     a row of logits and a value per observed state
-    clip_epsilon           0.2       how far a ratio or a value may move in an update
-    clip_value             True      whether the value error is clipped too
-    =====================  ========  ==================================================
+    =====================  ===================  =======================================
+    option                 default              meaning
+    =====================  ===================  =======================================
+    learning_rate          0.0003               Adam's first step size
+    n_steps                128                  steps of a rollout in a stream (runners)
+    hidden_sizes           (64, 64)             hidden widths; () is a linear policy
+    num_envs               None                 games at once; None: the runner's
+    num_epochs             4                    passes over each batch
+    num_minibatches        4                    optimiser steps of a pass
+    gamma                  0.99                 discount of a step
+    gae_lambda             0.95                 decay of the advantages' trace
+    value_coeff            0.5                  weight of the value error
+    max_grad_norm          0.5                  longest gradient; None: any
+    entropy_coeff          0.01                 first weight of the entropy
+    entropy_coeff_end      None                 its last weight; None: constant
+    entropy_coeff_horizon  None                 timesteps to there; None: as planned
+    learning_rate_end      None                 last rate, as planned; None: constant
+    num_updates            None                 the plan, for what ends with it
+    adam_eps               1e-05                Adam's epsilon
+    normalise_advantages   True                 to mean 0 and deviation 1
+    activation             'tanh'               'tanh', 'relu' or 'silu'
+    shared_torso           True                 a torso with two heads, or two networks
+    tabular                False                a row of logits and a value per state
+    action_scale           'state_independent'  of a Box: or 'softplus', a head's
+    action_bound           'squashed'           of a Box: or 'scaled', then clipped
+    clip_epsilon           0.2                  how far ratio and value move at once
+    clip_value             True                 whether the value error is clipped too
+    =====================  ===================  =======================================
     """
 
     clip_epsilon: float = 0.2

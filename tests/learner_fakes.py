@@ -42,7 +42,7 @@ def make_sample(agent, state, memory, shape, seed=0, **fields):
     draw = np.random.default_rng(seed)
     space = agent.observation_space
     observations = jnp.asarray(draw.integers(space.n, size=shape), jnp.int32)
-    actions = jnp.asarray(draw.integers(agent.num_actions, size=shape), jnp.int32)
+    actions = jnp.asarray(draw.integers(agent.action_space.n, size=shape), jnp.int32)
     none = jnp.zeros(shape, bool)
     sample = Sample(
         observations=observations,

@@ -18,6 +18,8 @@ SHAPE = (6, 8)
 GAME = IteratedMatrixGame(4)
 #: Read by runners, not by the agent.
 OF_RUNNERS = {"n_steps", "num_envs"}
+#: Read over continuous actions: test_ppo_continuous toggles them.
+OF_BOXES = {"action_scale", "action_bound"}
 
 
 @functools.partial(jax.jit, static_argnums=0)
@@ -147,7 +149,8 @@ def test_every_option_changes_what_is_learnt(name):
 
 
 def test_no_option_is_left_out_of_the_toggle_test():
-    assert set(TOGGLES) | OF_RUNNERS == {f.name for f in dataclasses.fields(PPOConfig)}
+    elsewhere = OF_RUNNERS | OF_BOXES
+    assert set(TOGGLES) | elsewhere == {f.name for f in dataclasses.fields(PPOConfig)}
 
 
 @pytest.mark.parametrize(
@@ -165,6 +168,8 @@ def test_no_option_is_left_out_of_the_toggle_test():
         ("hidden_sizes", 16, "a sequence of whole numbers >= 1"),
         ("activation", "tahn", "one of ('tanh', 'relu', 'silu')"),
         ("tabular", 1, "True or False"),
+        ("action_scale", "tanh", "one of ('state_independent', 'softplus')"),
+        ("action_bound", None, "one of ('squashed', 'scaled')"),
         ("entropy_coeff", None, "a finite number >= 0"),
     ],
 )

@@ -1,0 +1,76 @@
+"""A policy and a value that remember: encoders, gated recurrent units, and heads."""
+
+from collections.abc import Sequence
+
+import jax
+import jax.numpy as jnp
+from flax import linen as nn
+
+from paxenv_agents import networks
+
+
+class RecurrentActorCritic(nn.Module):
+    """Features and a hidden state to a policy and a value.
+
+    `encode` has no memory and takes a whole sequence at once, `step` carries the hidden
+    state on by one step, and `outputs` reads it.
+
+    Source of the cell: Cho et al., Learning Phrase Representations using RNN
+    Encoder-Decoder (2014).
+
+    Attributes:
+        num_outputs: Outputs of the policy's head.
+        num_scales: Learnt numbers that follow them, as in `networks.WithScales`.
+        gru_size: Units of a cell.
+        hidden_dims: Widths of an encoder; none gives the features to the cell.
+        activation: A name in `networks.ACTIVATIONS`.
+        shared_torso: One encoder and cell with two heads, or a pair for each head.
+    """
+
+    num_outputs: int
+    num_scales: int = 0
+    gru_size: int = 64
+    hidden_dims: Sequence[int] = (64,)
+    activation: str = "tanh"
+    shared_torso: bool = True
+
+    def setup(self) -> None:
+        torsos = range(1 if self.shared_torso else 2)
+        widths = tuple(self.hidden_dims), self.activation
+        self.encoders = [networks.MLPTorso(*widths) for _ in torsos]
+        self.cells = [nn.GRUCell(self.gru_size) for _ in torsos]
+        self.policy_head = networks.head(self.num_outputs, networks.POLICY_SCALE, True)
+        self.value_head = networks.head(1, networks.VALUE_SCALE, True)
+        if self.num_scales:
+            zeros = nn.initializers.zeros_init()
+            self.scales = self.param("scales", zeros, (self.num_scales,), jnp.float32)
+
+    def __call__(
+        self, hidden: jax.Array, features: jax.Array
+    ) -> tuple[jax.Array, jax.Array, jax.Array]:
+        """Returns (outputs `[..., A]`, value `[...]`, next hidden `[..., H]`)."""
+        hidden = self.step(hidden, self.encode(features))
+        return *self.outputs(hidden), hidden
+
+    def encode(self, features: jax.Array) -> tuple[jax.Array, ...]:
+        """Returns what each cell reads of features `[..., F]`."""
+        return tuple(encoder(features) for encoder in self.encoders)
+
+    def step(self, hidden: jax.Array, encoded: tuple[jax.Array, ...]) -> jax.Array:
+        """Returns the hidden state `[..., H]` after one more step."""
+        parts = jnp.split(hidden, len(self.cells), axis=-1)
+        return jnp.concatenate(
+            [
+                cell(part, x)[0]
+                for cell, part, x in zip(self.cells, parts, encoded, strict=True)
+            ],
+            axis=-1,
+        )
+
+    def outputs(self, hidden: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """Returns (outputs of the policy `[..., A]`, value `[...]`)."""
+        policy = self.policy_head(hidden[..., : self.gru_size])
+        if self.num_scales:
+            policy = networks.followed_by(policy, self.scales)
+        # With one cell both heads read the same units.
+        return policy, self.value_head(hidden[..., -self.gru_size :])[..., 0]
