@@ -1,0 +1,274 @@
+"""Checkpoints as folders: which there are, which are whole, which one is meant.
+
+    checkpoints/
+        step_<env steps>/       one managed checkpoint
+            state/              the arrays
+            meta/record.json    what they are: `Record`
+        named/<name>/           one that was given a name; never pruned
+        best -> step_...        the managed one of the largest metric
+
+Nothing here needs JAX, so looking around is quick. A checkpoint is written under
+another name and renamed when it is whole: a folder under its own name can be trusted.
+"""
+
+import dataclasses
+import json
+import os
+import shutil
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+FORMAT = 1
+META_ITEM, STATE_ITEM = "meta", "state"
+RECORD_FILE = "record.json"
+STEP_PREFIX = "step_"
+NAMED, BEST, LATEST = "named", "best", "latest"
+#: Sub-folder of a run directory.
+FOLDER = "checkpoints"
+#: Part of the name under which orbax writes what is not yet whole.
+UNFINISHED = ".orbax-checkpoint-tmp"
+
+
+class CheckpointError(ValueError):
+    """A checkpoint that cannot be used as asked; the message says which and why."""
+
+
+class NoCheckpointError(CheckpointError, FileNotFoundError):
+    """There is no such checkpoint; the message says what there is."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Record:
+    """What a checkpoint says about itself.
+
+    Attributes:
+        step: Environment steps at which it was saved.
+        metric: What "best" compares; None if it was saved without one.
+        entries: Shape and dtype of every array by its name in the state, such as
+            `outer/agents/0/params/actor/kernel`.
+        meta: What the run adds: its config, its clock, versions.
+        format: Version of this layout.
+    """
+
+    step: int
+    metric: float | None
+    entries: Mapping[str, tuple[tuple[int, ...], str]]
+    meta: Mapping[str, Any]
+    format: int = FORMAT
+
+
+def read_record(path: Path) -> Record:
+    """Returns the record of one checkpoint.
+
+    Raises:
+        CheckpointError: If it is damaged or of another format.
+    """
+    try:
+        text = (path / META_ITEM / RECORD_FILE).read_text(encoding="utf-8")
+        data = json.loads(text)
+    except (OSError, ValueError) as error:
+        raise CheckpointError(f"{path} is damaged: {error}") from error
+    if data.get("format") != FORMAT:
+        raise CheckpointError(
+            f"{path} has format {data.get('format')!r}, this version reads {FORMAT}"
+        )
+    entries = {
+        name: (tuple(shape), dtype) for name, (shape, dtype) in data["entries"].items()
+    }
+    return Record(**{**data, "entries": entries})
+
+
+def step_path(folder: Path, step: int) -> Path:
+    """Returns where the managed checkpoint of a step is, or would be."""
+    return folder / f"{STEP_PREFIX}{step}"
+
+
+def is_checkpoint(path: Path) -> bool:
+    """Whether a folder is one whole checkpoint."""
+    hidden = path.name.startswith(".") or UNFINISHED in path.name
+    return not hidden and (path / META_ITEM / RECORD_FILE).is_file()
+
+
+def saved_steps(folder: Path) -> list[int]:
+    """Returns the steps of the whole managed checkpoints, lowest first."""
+    found = [
+        int(path.name.removeprefix(STEP_PREFIX))
+        for path in _children(folder)
+        if path.name.removeprefix(STEP_PREFIX).isdigit()
+        and path.name.startswith(STEP_PREFIX)
+        and is_checkpoint(path)
+    ]
+    return sorted(found)
+
+
+def saved_names(folder: Path) -> list[str]:
+    """Returns the names of the whole named checkpoints, in order."""
+    return [path.name for path in _children(folder / NAMED) if is_checkpoint(path)]
+
+
+def unfinished(folder: Path) -> list[Path]:
+    """Returns what an interrupted save or removal has left behind."""
+    managed = [path for path in _children(folder) if STEP_PREFIX in path.name]
+    candidates = managed + _children(folder / NAMED)
+    return [path for path in candidates if not is_checkpoint(path)]
+
+
+def best_step(folder: Path) -> int | None:
+    """Returns the step of the largest metric, the earliest of equals; None without."""
+    metrics = {
+        step: read_record(step_path(folder, step)).metric
+        for step in saved_steps(folder)
+    }
+    known = {step: metric for step, metric in metrics.items() if metric is not None}
+    return max(known, key=lambda step: known[step]) if known else None
+
+
+def checkpoints_folder(path: str | Path) -> Path:
+    """Returns the absolute folder of checkpoints that a path means.
+
+    Args:
+        path: That folder, or a run directory.
+
+    Raises:
+        NoCheckpointError: If there is no such folder.
+        CheckpointError: If the path is on another level; says which is expected.
+    """
+    path = Path(path).resolve()
+    if not path.is_dir():
+        raise NoCheckpointError(f"there is no folder {path}")
+    for outer in (path, *path.parents):
+        if is_checkpoint(outer):
+            raise CheckpointError(
+                f"{path} is {'' if outer == path else 'inside '}one checkpoint: the "
+                f"folder of checkpoints is {_folder_of(outer)}"
+            )
+    if path.name == NAMED and saved_names(path.parent):
+        raise CheckpointError(
+            f"{path} holds the named checkpoints {', '.join(saved_names(path.parent))}"
+            f": give one of them, or {path.parent}"
+        )
+    if (path / FOLDER).is_dir():
+        return path / FOLDER
+    return path
+
+
+def find_checkpoint(path: str | Path, which: int | str = LATEST) -> Path:
+    """Returns the one checkpoint that is meant, as an absolute path.
+
+    Warns of unfinished saves, which are never taken.
+
+    Args:
+        path: A run directory, its folder of checkpoints, or one checkpoint (then that
+            one is meant).
+        which: A step, "latest" (the highest step; a named one only if there is no
+            other), "best", or a name.
+
+    Raises:
+        NoCheckpointError: If there is none; says what there is.
+        CheckpointError: If the path is on another level; says which is expected.
+    """
+    given = Path(path).resolve()
+    if is_checkpoint(given):
+        return given
+    folder = checkpoints_folder(path)
+    for part in unfinished(folder):
+        warnings.warn(
+            f"{part} is not used: it is not a whole checkpoint, because a save was cut "
+            "off or is going on",
+            stacklevel=2,
+        )
+    found = _chosen(folder, which)
+    if found is not None and is_checkpoint(found):
+        return found
+    runs = [] if has_any(folder) else _runs_below(folder)
+    if runs:
+        raise CheckpointError(
+            f"{folder} holds runs, not checkpoints: give one of them, such as "
+            f"{runs[-1]}"
+        )
+    raise NoCheckpointError(f"no checkpoint {_described(which)} in {stock(folder)}")
+
+
+def stock(folder: Path) -> str:
+    """Returns a folder and what it holds, for messages."""
+    steps = ", ".join(str(step) for step in saved_steps(folder))
+    names = ", ".join(saved_names(folder))
+    held = [f"steps {steps}"] * bool(steps) + [f"names {names}"] * bool(names)
+    return f"{folder}, which holds {' and '.join(held) or 'none'}"
+
+
+def has_any(folder: Path) -> bool:
+    """Whether a folder holds a whole checkpoint."""
+    return bool(saved_steps(folder) or saved_names(folder))
+
+
+def spare(path: Path, suffix: str) -> Path:
+    """Returns a hidden name beside a checkpoint, for the one that comes or goes."""
+    return path.with_name(f".{path.name}.{suffix}")
+
+
+def put_in_place(path: Path) -> None:
+    """Lets a checkpoint that was written beside an older one take its place."""
+    new = spare(path, "new")
+    if new.exists():
+        if path.exists():
+            remove(path)
+        new.rename(path)
+
+
+def remove(path: Path) -> None:
+    """Deletes a checkpoint; cut off in the middle, it leaves no half of one."""
+    old = spare(path, "old")
+    path.rename(old)
+    shutil.rmtree(old)
+
+
+def point_link(link: Path, target: str) -> None:
+    """Points a link elsewhere at once: readers see the old target or the new one."""
+    if link.is_symlink() and os.readlink(link) == target:
+        return
+    new = link.with_name(f".{link.name}.new")
+    new.unlink(missing_ok=True)
+    new.symlink_to(target)
+    os.replace(new, link)
+
+
+def _chosen(folder: Path, which: int | str) -> Path | None:
+    if which == LATEST:
+        steps, names = saved_steps(folder), saved_names(folder)
+        if steps:
+            return step_path(folder, steps[-1])
+        named = [folder / NAMED / name for name in names]
+        return max(named, key=lambda path: read_record(path).step, default=None)
+    if which == BEST:
+        best = best_step(folder)
+        return None if best is None else step_path(folder, best)
+    if isinstance(which, int):
+        return step_path(folder, which)
+    return folder / NAMED / which
+
+
+def _described(which: int | str) -> str:
+    if isinstance(which, int):
+        return f"of step {which}"
+    return {LATEST: "at all", BEST: "with a metric"}.get(which, repr(which))
+
+
+def _runs_below(path: Path) -> list[Path]:
+    """Returns the run directories under a folder: exp/<family>/<name>/<run> at most."""
+    depths = ("*", "*/*", "*/*/*")
+    return sorted(m.parent for depth in depths for m in path.glob(f"{depth}/meta.json"))
+
+
+def _folder_of(checkpoint: Path) -> Path:
+    parent = checkpoint.parent
+    return parent.parent if parent.name == NAMED else parent
+
+
+def _children(folder: Path) -> list[Path]:
+    """Returns the folders inside a folder, in order; none if there is no folder."""
+    if not folder.is_dir():
+        return []
+    return sorted(p for p in folder.iterdir() if p.is_dir() and not p.is_symlink())

@@ -1,0 +1,297 @@
+"""Checkpoints of a run: saved as a whole, pruned by rule, restored entry by entry.
+
+with CheckpointStore(run_dir.path / "checkpoints") as store:
+    store.save(env_steps, state, meta, metric=mean_reward)
+    state, meta = store.restore(template)
+"""
+
+import json
+import math
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import jax
+import orbax.checkpoint as ocp
+
+from runners import checkpoint_files as files
+from runners import checkpoint_tree as tree
+from runners.checkpoint_files import (
+    CheckpointError,
+    NoCheckpointError,
+    Record,
+    find_checkpoint,
+)
+from runners.checkpoint_restore import handler, read_arrays, restore_checkpoint
+from runners.checkpoint_rules import StartRule, kept_steps, start_rule
+
+__all__ = [
+    "CheckpointError",
+    "CheckpointStore",
+    "NoCheckpointError",
+    "Record",
+    "SaveError",
+    "StartRule",
+    "find_checkpoint",
+    "kept_steps",
+    "read_arrays",
+    "restore_checkpoint",
+    "start_rule",
+]
+
+
+class SaveError(OSError):
+    """A checkpoint could not be written; the message says which and why."""
+
+
+class CheckpointStore:
+    """The checkpoints of one run.
+
+    `save` copies the state and returns; the files are written in the background. What
+    goes wrong there is raised by the next call of any method, at the latest by
+    `close`, so use the store in a `with` statement or call `close` at the end.
+
+    Every process of a run on several hosts calls `save` and `restore`; the first one
+    alone writes records and prunes.
+
+    Attributes:
+        folder: Where the checkpoints are, absolute; made at the first save.
+    """
+
+    def __init__(
+        self,
+        directory: str | os.PathLike[str],
+        *,
+        max_to_keep: int | None = 5,
+        keep_period: int | None = None,
+        keep_best: bool = True,
+    ) -> None:
+        """Opens a store; writes nothing.
+
+        Args:
+            directory: The folder of checkpoints, also a relative one, or a run
+                directory that has such a folder.
+            max_to_keep: How many of the latest are kept; None keeps all.
+            keep_period: Environment steps between checkpoints that are kept for good:
+                the first one in each period. None keeps none for that reason.
+            keep_best: Whether the one of the largest metric is kept, and `best`
+                points to it.
+
+        Raises:
+            ValueError: If a number is below 1, or `directory` is not of that level.
+        """
+        for name, value in (("max_to_keep", max_to_keep), ("keep_period", keep_period)):
+            if value is not None and value < 1:
+                raise ValueError(f"{name} must be >= 1 or None, got {value}")
+        path = Path(directory).resolve()
+        self.folder = files.checkpoints_folder(path) if path.is_dir() else path
+        self._max_to_keep = max_to_keep
+        self._keep_period = keep_period
+        self._keep_best = keep_best
+        self._checkpointer = ocp.AsyncCheckpointer(handler())
+        self._pending: Path | None = None
+        self._swept = False
+
+    def __enter__(self) -> "CheckpointStore":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def save(
+        self,
+        step: int,
+        state: Any,
+        meta: Mapping[str, Any],
+        metric: float | None = None,
+    ) -> Path:
+        """Saves a managed checkpoint and returns its path; replaces one of that step.
+
+        Args:
+            step: Environment steps so far.
+            state: A pytree of arrays. It may be donated once this returns.
+            meta: What to store beside it; JSON values.
+            metric: What "best" compares, larger is better; NaN is as good as none.
+
+        Raises:
+            SaveError: If this save, or the one before, cannot be written.
+            TypeError: If `meta` is not JSON, or a leaf of `state` no array.
+        """
+        path = files.step_path(self.folder, step)
+        self._write(path, step, state, meta, metric)
+        return path
+
+    def save_named(self, name: str, state: Any, meta: Mapping[str, Any]) -> Path:
+        """Saves under a name, waits for it, and returns its path; never pruned.
+
+        Args:
+            name: A file name, such as `final` or `model_100.pt`; replaced if it exists.
+            state: A pytree of arrays.
+            meta: What to store beside it; JSON values. Its `env_steps` is the step.
+
+        Raises:
+            SaveError, TypeError: As for `save`.
+            ValueError: If the name is none.
+        """
+        reserved = name in ("", files.LATEST, files.BEST) or name.startswith(".")
+        if reserved or Path(name).name != name or files.UNFINISHED in name:
+            raise ValueError(
+                f"{name!r} cannot name a checkpoint: give a file name such as final or "
+                "model_100.pt"
+            )
+        path = self.folder / files.NAMED / name
+        self._write(path, int(meta.get("env_steps", 0)), state, meta, None)
+        self.wait()
+        return path
+
+    def restore(
+        self,
+        template: Any,
+        which: int | str | os.PathLike[str] = files.LATEST,
+        *,
+        allow_missing: bool = False,
+    ) -> tuple[Any, dict[str, Any]]:
+        """Returns (state, meta) of a checkpoint; see `restore_checkpoint`.
+
+        Args:
+            template: A state of the same structure.
+            which: A step, "latest", "best", a name, or a path.
+            allow_missing: Whether entries may be missing.
+
+        Raises:
+            NoCheckpointError: If there is no such checkpoint.
+            CheckpointError: If it does not fit.
+        """
+        path = self.find(which)
+        return restore_checkpoint(path, template, allow_missing=allow_missing)
+
+    def find(self, which: int | str | os.PathLike[str] = files.LATEST) -> Path:
+        """Returns the path of a checkpoint of this store, or of another one by path.
+
+        Raises:
+            NoCheckpointError: If there is none; says what there is.
+        """
+        self.wait()
+        if isinstance(which, int):
+            return find_checkpoint(self.folder, which)
+        name = os.fspath(which)
+        own = (files.LATEST, files.BEST, *files.saved_names(self.folder))
+        if name not in own:
+            for path in (self.folder / name, Path(name)):
+                if path.is_dir():
+                    return find_checkpoint(path)
+        return find_checkpoint(self.folder, name)
+
+    def steps(self) -> list[int]:
+        """Returns the steps of all managed checkpoints, lowest first."""
+        self.wait()
+        return files.saved_steps(self.folder)
+
+    def names(self) -> list[str]:
+        """Returns the names of all named checkpoints."""
+        self.wait()
+        return files.saved_names(self.folder)
+
+    def clear(self) -> None:
+        """Deletes every checkpoint of the folder, and nothing else in it."""
+        self.wait()
+        if jax.process_index() != 0:
+            return
+        (self.folder / files.BEST).unlink(missing_ok=True)
+        for path in files.unfinished(self.folder):
+            shutil.rmtree(path)
+        for step in files.saved_steps(self.folder):
+            files.remove(files.step_path(self.folder, step))
+        for name in files.saved_names(self.folder):
+            files.remove(self.folder / files.NAMED / name)
+
+    def wait(self) -> None:
+        """Waits until everything is on disk, then prunes.
+
+        Raises:
+            SaveError: If the last save failed.
+        """
+        path, self._pending = self._pending, None
+        try:
+            self._checkpointer.wait_until_finished()
+        except Exception as error:
+            raise SaveError(f"cannot save the checkpoint {path}: {error}") from error
+        if path is not None and jax.process_index() == 0:
+            files.put_in_place(path)
+            self._prune()
+
+    def close(self) -> None:
+        """Waits for the last save and lets go of everything.
+
+        Raises:
+            SaveError: If the last save failed.
+        """
+        try:
+            self.wait()
+        finally:
+            self._checkpointer.close()
+
+    def _write(
+        self,
+        path: Path,
+        step: int,
+        state: Any,
+        meta: Mapping[str, Any],
+        metric: float | None,
+    ) -> None:
+        if step < 0:
+            raise ValueError(f"step counts environment steps, got {step}")
+        self.wait()
+        named = tree.named_leaves(state)
+        metric = None if metric is None or math.isnan(metric) else float(metric)
+        record = Record(step, metric, tree.entries(named), _json(meta))
+        items: dict[str, Any] = {files.META_ITEM: ocp.args.JsonSave(vars(record))}
+        stored = tree.storable(named)
+        if stored:
+            items[files.STATE_ITEM] = ocp.args.PyTreeSave(stored)
+        try:
+            self._sweep()
+            target = files.spare(path, "new") if path.exists() else path
+            self._checkpointer.save(target, args=ocp.args.Composite(**items))
+        except Exception as error:
+            raise SaveError(f"cannot save the checkpoint {path}: {error}") from error
+        self._pending = path
+        if target != path:
+            self.wait()
+
+    def _sweep(self) -> None:
+        """Clears up, before the first save, what a killed process has left."""
+        if self._swept or jax.process_index() != 0:
+            return
+        self._swept = True
+        for part in files.unfinished(self.folder):
+            if part.name.endswith(".new"):
+                files.put_in_place(part.with_name(part.name[1:].removesuffix(".new")))
+            else:
+                shutil.rmtree(part)
+
+    def _prune(self) -> None:
+        steps = files.saved_steps(self.folder)
+        best = files.best_step(self.folder) if self._keep_best else None
+        keep = kept_steps(steps, self._max_to_keep, self._keep_period, best)
+        if best is not None:
+            files.point_link(
+                self.folder / files.BEST, files.step_path(self.folder, best).name
+            )
+        for step in steps:
+            if step not in keep:
+                files.remove(files.step_path(self.folder, step))
+
+
+def _json(meta: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns a copy of the values as JSON gives them back.
+
+    Raises:
+        TypeError: If a value is not JSON.
+    """
+    try:
+        return json.loads(json.dumps(dict(meta)))
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"meta of a checkpoint must be JSON: {error}") from error
