@@ -10,67 +10,145 @@ if TYPE_CHECKING:
     from paxenv_agents.lineup import Lineup, Slot
     from paxenv_agents.play import play_episode, play_trial
     from paxenv_agents.types import MemoryState, Sample, TrainingState
+    from runners.act_functions import AgentActFn, KeyedActFn, agent_act_fn
     from runners.config import AgentConfig, ConfigError, EnvConfig, ExperimentConfig
     from runners.config import load as load_config
+    from runners.devices import (
+        ensure_devices,
+        get_num_devices,
+        replicate,
+        split_key_across_devices,
+        unreplicate,
+    )
+    from runners.distributed import initialize_distributed
+    from runners.evaluator import (
+        EpisodeStats,
+        EvalMetrics,
+        evaluate,
+        evaluate_agent,
+        jit_evaluate,
+        play_episodes,
+    )
     from runners.experiment import Experiment, RunState, train_chunk
     from runners.launch import Observer, run_plan
     from runners.outcome import Outcome
     from runners.outer import Frozen, Gradient
     from runners.plan import Plan, prepare
+    from runners.results import (
+        DQNTrainResult,
+        PPOMetricsHistory,
+        PPOTrainState,
+        SACTrainResult,
+    )
     from runners.run_dir import RunDir, find_runs
+    from runners.runner_config import RunnerConfig
+    from runners.sharding import (
+        fsdp_sharding,
+        make_mesh,
+        replicate_on_mesh,
+        shard_pytree,
+    )
 
 _LAZY = {
+    "AgentActFn": "runners.act_functions",
     "AgentConfig": "runners.config",
     "ConfigError": "runners.config",
+    "DQNTrainResult": "runners.results",
     "EnvConfig": "runners.config",
+    "EpisodeStats": "runners.evaluator",
+    "EvalMetrics": "runners.evaluator",
     "Experiment": "runners.experiment",
     "ExperimentConfig": "runners.config",
     "Frozen": "runners.outer",
     "Gradient": "runners.outer",
+    "KeyedActFn": "runners.act_functions",
     "Lineup": "paxenv_agents.lineup",
     "MemoryState": "paxenv_agents.types",
     "Observer": "runners.launch",
     "Outcome": "runners.outcome",
+    "PPOMetricsHistory": "runners.results",
+    "PPOTrainState": "runners.results",
     "Plan": "runners.plan",
     "RunDir": "runners.run_dir",
     "RunState": "runners.experiment",
+    "RunnerConfig": "runners.runner_config",
+    "SACTrainResult": "runners.results",
     "Sample": "paxenv_agents.types",
     "Slot": "paxenv_agents.lineup",
     "TrainingState": "paxenv_agents.types",
+    "agent_act_fn": "runners.act_functions",
+    "ensure_devices": "runners.devices",
+    "evaluate": "runners.evaluator",
+    "evaluate_agent": "runners.evaluator",
     "find_runs": "runners.run_dir",
+    "fsdp_sharding": "runners.sharding",
+    "get_num_devices": "runners.devices",
+    "initialize_distributed": "runners.distributed",
+    "jit_evaluate": "runners.evaluator",
     "load_config": "runners.config:load",
+    "make_mesh": "runners.sharding",
     "play_episode": "paxenv_agents.play",
+    "play_episodes": "runners.evaluator",
     "play_trial": "paxenv_agents.play",
     "prepare": "runners.plan",
+    "replicate": "runners.devices",
+    "replicate_on_mesh": "runners.sharding",
     "run_plan": "runners.launch",
+    "shard_pytree": "runners.sharding",
+    "split_key_across_devices": "runners.devices",
     "train_chunk": "runners.experiment",
+    "unreplicate": "runners.devices",
 }
 
 __all__ = [
+    "AgentActFn",
     "AgentConfig",
     "ConfigError",
+    "DQNTrainResult",
     "EnvConfig",
+    "EpisodeStats",
+    "EvalMetrics",
     "Experiment",
     "ExperimentConfig",
     "Frozen",
     "Gradient",
+    "KeyedActFn",
     "Lineup",
     "MemoryState",
     "Observer",
     "Outcome",
+    "PPOMetricsHistory",
+    "PPOTrainState",
     "Plan",
     "RunDir",
     "RunState",
+    "RunnerConfig",
+    "SACTrainResult",
     "Sample",
     "Slot",
     "TrainingState",
+    "agent_act_fn",
+    "ensure_devices",
+    "evaluate",
+    "evaluate_agent",
     "find_runs",
+    "fsdp_sharding",
+    "get_num_devices",
+    "initialize_distributed",
+    "jit_evaluate",
     "load_config",
+    "make_mesh",
     "play_episode",
+    "play_episodes",
     "play_trial",
     "prepare",
+    "replicate",
+    "replicate_on_mesh",
     "run_plan",
+    "shard_pytree",
+    "split_key_across_devices",
     "train_chunk",
+    "unreplicate",
 ]
 
 

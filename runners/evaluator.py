@@ -1,0 +1,282 @@
+"""Evaluation: whole episodes in games of their own, without learning.
+
+Every episode is the first trial of a lane of its own and is played to its end, so that
+short ones do not count more than long ones.
+"""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from flax import struct
+
+from paxenv import keys
+from paxenv.auto_reset import AutoResetWrapper
+from paxenv.single_player import SinglePlayer
+from paxenv_agents.agent import Agent
+from paxenv_agents.table import where_games
+from paxenv_agents.types import MemoryState
+from runners.act_functions import ActFn, AgentActFn, KeyedActFn, as_agent
+from runners.counts import count
+
+
+class EvalMetrics(NamedTuple):
+    """What an evaluation says, float scalars; all NaN where a NaN decided an action.
+
+    Attributes:
+        mean_return: Mean over episodes of the sum of rewards.
+        std_return: Standard deviation of these sums over the episodes played.
+        mean_length: Mean number of steps.
+    """
+
+    mean_return: jax.Array
+    std_return: jax.Array
+    mean_length: jax.Array
+
+
+class EpisodeStats(NamedTuple):
+    """Episodes one by one; every leaf is `[episodes]`.
+
+    Attributes:
+        returns: Sum of rewards, NaN where a NaN decided an action.
+        lengths: Steps played, int32.
+        truncated: Whether the game's time limit ended it.
+        unfinished: Whether it was still going on after `max_steps`.
+        broken: Whether a NaN was found in the agent's state, memory or actions.
+    """
+
+    returns: jax.Array
+    lengths: jax.Array
+    truncated: jax.Array
+    unfinished: jax.Array
+    broken: jax.Array
+
+
+class _Games(struct.PyTreeNode):
+    """Games in play, and their steps so far (an int32 scalar)."""
+
+    obs: Any
+    env_state: Any
+    memory: MemoryState
+    stats: EpisodeStats
+    num_steps: jax.Array
+
+
+def evaluate(
+    act_fn: ActFn | KeyedActFn | AgentActFn,
+    agent_state: Any,
+    env: Any,
+    env_params: Any,
+    *,
+    n_episodes: int,
+    max_steps: int,
+    rng: jax.Array,
+) -> EvalMetrics:
+    """Returns the mean return, its deviation and the mean length of whole episodes.
+
+    Args:
+        act_fn: `(agent_state, obs) -> action` of one game, pure; usually greedy.
+            `KeyedActFn(f)` where it takes a key too, `agent_act_fn(agent)` for an
+            agent.
+        agent_state: Its numbers, any pytree, shared by all episodes. If any of them
+            is NaN, so are the metrics: no policy follows from it.
+        env: A game of one player, with or without `AutoResetWrapper`; `SinglePlayer`
+            makes one of any other.
+        env_params: The game's numbers.
+        n_episodes: Episodes, all at once.
+        max_steps: An episode counts as it stands after so many steps.
+        rng: Episode i is trial 0 of the lane `fold_in(rng, i)`, whatever `n_episodes`.
+
+    Raises:
+        ValueError: If the game has more players or a number is out of range.
+    """
+    agent = as_agent(act_fn, env)
+    return evaluate_agent(
+        agent, agent_state, env, env_params, rng, n_episodes, max_steps
+    )
+
+
+#: `evaluate`, compiled; the same `act_fn` (not an equal lambda) compiles only once.
+jit_evaluate = jax.jit(
+    evaluate, static_argnames=("act_fn", "env", "n_episodes", "max_steps")
+)
+
+
+def evaluate_agent(
+    agent: Agent,
+    state: Any,
+    env: Any,
+    env_params: Any,
+    key: jax.Array,
+    n_episodes: int,
+    max_steps: int,
+) -> EvalMetrics:
+    """Returns the metrics of an agent that carries its memory through each episode.
+
+    It acts as its field `greedy` says; the other arguments are those of `evaluate`.
+    """
+    stats = play_episodes(
+        agent, state, env, env_params, key, n_episodes=n_episodes, max_steps=max_steps
+    )
+    named = summarise(stats)
+    return EvalMetrics(
+        mean_return=named["eval/mean_reward"],
+        std_return=named["eval/std_reward"],
+        mean_length=named["eval/mean_length"],
+    )
+
+
+def summarise(stats: EpisodeStats) -> dict[str, jax.Array]:
+    """Returns statistics of episodes by the names that logs use; scalars.
+
+    `eval/truncated_fraction` is the share that time ended, be it the game's limit or
+    `max_steps`. All but the number of episodes are NaN where an episode is broken.
+    """
+    returns = stats.returns
+    low, high = returns.min(), returns.max()
+    # The rounding of a mean must not carry it out of its range.
+    mean = jnp.clip(returns.mean(), low, high)
+    cut = (stats.truncated | stats.unfinished).astype(returns.dtype)
+    unless_broken = jnp.where(stats.broken.any(), jnp.nan, jnp.zeros((), returns.dtype))
+    return {
+        "eval/mean_reward": mean,
+        "eval/std_reward": returns.std(),
+        "eval/min_reward": low,
+        "eval/max_reward": high,
+        "eval/mean_length": stats.lengths.astype(returns.dtype).mean() + unless_broken,
+        "eval/n_episodes": jnp.asarray(returns.shape[0], jnp.int32),
+        "eval/truncated_fraction": cut.mean() + unless_broken,
+        "mean_eval_reward": mean,
+    }
+
+
+def play_episodes(
+    agent: Agent,
+    state: Any,
+    env: Any,
+    env_params: Any,
+    key: jax.Array,
+    *,
+    n_episodes: int,
+    max_steps: int,
+) -> EpisodeStats:
+    """Plays `n_episodes` episodes side by side until the last one has ended.
+
+    Pure; compile it with `agent`, `env`, `n_episodes` and `max_steps` static. The
+    arguments are those of `evaluate_agent`.
+    """
+    count("n_episodes", n_episodes)
+    count("max_steps", max_steps)
+    # Every lane plays one trial: what opens the next one would never be seen.
+    env = env.env if isinstance(env, AutoResetWrapper) else env
+    _check_seat(agent, env)
+    lane_keys = jax.vmap(jax.random.fold_in, (None, 0))(
+        keys.typed(key), jnp.arange(n_episodes)
+    )
+    episode_keys = jax.vmap(keys.episode, (0, None))(lane_keys, 0)
+    games = _open(agent, state, env, env_params, episode_keys)
+
+    def goes_on(games: _Games) -> jax.Array:
+        return games.stats.unfinished.any() & (games.num_steps < max_steps)
+
+    def step(games: _Games) -> _Games:
+        return _step(agent, state, env, env_params, episode_keys, games)
+
+    return jax.lax.while_loop(goes_on, step, games).stats
+
+
+def _open(
+    agent: Agent, state: Any, env: Any, env_params: Any, episode_keys: jax.Array
+) -> _Games:
+    num_games = episode_keys.shape[0]
+    reset_keys = jax.vmap(keys.reset)(episode_keys)
+    obs, env_state = jax.vmap(env.reset, (0, None))(reset_keys, env_params)
+    memory = jax.vmap(agent.init_memory)(
+        _player_keys(env, reset_keys), agent.init_hidden(num_games)
+    )
+    memory = agent.batch_reset(memory, True)
+    # The structure that `policy` returns, so that a loop can carry it.
+    after = jax.eval_shape(agent.batch_policy, state, obs, memory)[2]
+    extras = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), after.extras)
+    never = jnp.zeros(num_games, bool)
+    broken = never | _holds_nan(state)
+    zeros = jnp.zeros(num_games, jnp.result_type(float))
+    stats = EpisodeStats(
+        returns=jnp.where(broken, jnp.nan, zeros),
+        lengths=jnp.zeros(num_games, jnp.int32),
+        truncated=never,
+        unfinished=~never,
+        broken=broken,
+    )
+    start = jnp.zeros((), jnp.int32)
+    return _Games(obs, env_state, memory.replace(extras=extras), stats, start)
+
+
+def _step(
+    agent: Agent,
+    state: Any,
+    env: Any,
+    env_params: Any,
+    episode_keys: jax.Array,
+    games: _Games,
+) -> _Games:
+    step_keys = jax.vmap(keys.step)(episode_keys, games.env_state.t)
+    scheduled = games.memory.replace(key=_player_keys(env, step_keys))
+    actions, _, memory = agent.batch_policy(state, games.obs, scheduled)
+    # After a trial has ended the game stands still, pays 0 and raises no flag.
+    obs, env_state, rewards, done, info = jax.vmap(env.step, (0, 0, 0, None))(
+        step_keys, games.env_state, actions, env_params
+    )
+    old, valid = games.stats, info["valid"]
+    broken = valid & _games_with_nan((actions, memory), valid.shape[0])
+    stats = EpisodeStats(
+        returns=jnp.where(broken, jnp.nan, old.returns + rewards),
+        lengths=old.lengths + valid,
+        truncated=old.truncated | (done & info["truncated"]),
+        unfinished=old.unfinished & ~done,
+        broken=old.broken | broken,
+    )
+    memory = memory.replace(key=games.memory.key)
+    if env.num_outer_steps > 1:
+        crossed = agent.batch_end_inner(state, memory)
+        memory = where_games(info["inner_done"], crossed, memory)
+    return _Games(obs, env_state, memory, stats, games.num_steps + 1)
+
+
+def _check_seat(agent: Agent, env: Any) -> None:
+    if env.num_players != 1:
+        raise ValueError(
+            f"an evaluation plays games of one player, {env.name or env} has "
+            f"{env.num_players}: seat the others by SinglePlayer(env, player, "
+            "co_players)"
+        )
+    if agent.action_space != env.action_space(0):
+        raise ValueError(
+            f"{type(agent).__name__} acts in {agent.action_space}, the game takes "
+            f"{env.action_space(0)}"
+        )
+
+
+def _player_keys(env: Any, step_keys: jax.Array) -> jax.Array:
+    """Returns the keys of the seat that is evaluated, apart from the co-players'."""
+    seat = env.player if isinstance(env, SinglePlayer) else 0
+    return jax.vmap(keys.player, (0, None))(step_keys, seat)
+
+
+def _floats(tree: Any) -> list[jax.Array]:
+    leaves = [jnp.asarray(leaf) for leaf in jax.tree.leaves(tree)]
+    return [x for x in leaves if jnp.issubdtype(x.dtype, jnp.floating)]
+
+
+def _holds_nan(tree: Any) -> jax.Array:
+    found = jnp.zeros((), bool)
+    for leaf in _floats(tree):
+        found |= jnp.isnan(leaf).any()
+    return found
+
+
+def _games_with_nan(tree: Any, num_games: int) -> jax.Array:
+    found = jnp.zeros(num_games, bool)
+    for leaf in _floats(tree):  # [E, ...]
+        found |= jnp.isnan(leaf.reshape(num_games, -1)).any(1)
+    return found

@@ -1,0 +1,103 @@
+"""The outer loop of the functional API, as values."""
+
+import dataclasses
+import os
+
+from runners.counts import count
+
+MAX_SEED = 2**31
+_COUNTS = (
+    *("total_timesteps", "eval_every", "eval_episodes", "log_interval"),
+    *("buffer_size", "num_envs", "fsdp_devices", "checkpoint_interval"),
+    "max_checkpoints",
+)
+_FLAGS = ("resume", "overwrite", "plot")
+
+
+@dataclasses.dataclass(frozen=True)
+class RunnerConfig:
+    """How long to train, how often to look, and on which devices.
+
+    What belongs to an algorithm is in its own config. All intervals are in
+    environment steps of all games together, and are due when they are crossed. A
+    value out of range is a ValueError that names it.
+
+    ===================  =======  ====================================================
+    option               default  meaning
+    ===================  =======  ====================================================
+    total_timesteps      100_000  steps to train for
+    eval_every           5_000    steps between evaluations
+    eval_episodes        10       episodes of an evaluation
+    log_interval         1_000    steps between rows of the log
+    buffer_size          100_000  transitions that replay keeps (off-policy)
+    warmup_steps         1_000    steps of random actions at first (off-policy)
+    num_devices          None     devices to train on; None: all
+    num_envs             1        games in parallel on each device
+    fsdp_devices         1        devices that share large parameters; 1: none do
+    seed                 0        seed of everything random, in [0, 2**31)
+    checkpoint_dir       None     folder of checkpoints; None: no checkpoints
+    checkpoint_interval  5_000    steps between checkpoints
+    max_checkpoints      5        recent checkpoints that are kept
+    keep_period          None     steps between those that are kept for ever
+    resume               False    go on from the latest checkpoint
+    overwrite            False    delete the checkpoints that are there
+    plot                 True     draw a reward curve after training
+    ===================  =======  ====================================================
+    """
+
+    total_timesteps: int = 100_000
+    eval_every: int = 5_000
+    eval_episodes: int = 10
+    log_interval: int = 1_000
+    buffer_size: int = 100_000
+    warmup_steps: int = 1_000
+    num_devices: int | None = None
+    num_envs: int = 1
+    fsdp_devices: int = 1
+    seed: int = 0
+    checkpoint_dir: str | None = None
+    checkpoint_interval: int = 5_000
+    max_checkpoints: int = 5
+    keep_period: int | None = None
+    resume: bool = False
+    overwrite: bool = False
+    plot: bool = True
+
+    def __post_init__(self) -> None:
+        for name in _COUNTS:
+            count(name, getattr(self, name))
+        count("warmup_steps", self.warmup_steps, least=0)
+        for name in ("num_devices", "keep_period"):
+            if getattr(self, name) is not None:
+                count(name, getattr(self, name))
+        for name in _FLAGS:
+            if not isinstance(getattr(self, name), bool):
+                raise ValueError(
+                    f"{name} must be True or False, got {getattr(self, name)!r}"
+                )
+        if count("seed", self.seed, least=0) >= MAX_SEED:
+            raise ValueError(f"seed must be in [0, 2**31), got {self.seed}")
+        self._check_devices()
+        self._check_checkpoints()
+
+    def _check_devices(self) -> None:
+        if self.num_devices is not None and self.num_devices % self.fsdp_devices:
+            raise ValueError(
+                f"fsdp_devices={self.fsdp_devices} must divide "
+                f"num_devices={self.num_devices}"
+            )
+
+    def _check_checkpoints(self) -> None:
+        directory = self.checkpoint_dir
+        if directory is not None:
+            if not isinstance(directory, str | os.PathLike):
+                raise ValueError(f"checkpoint_dir must be a path, got {directory!r}")
+            object.__setattr__(self, "checkpoint_dir", os.fspath(directory))
+        if self.resume and self.overwrite:
+            raise ValueError(
+                "resume and overwrite exclude each other: go on from the checkpoints "
+                "in checkpoint_dir, or delete them"
+            )
+        for name in ("resume", "overwrite"):
+            if getattr(self, name) and directory is None:
+                raise ValueError(f"{name}=True needs checkpoint_dir, which is None")
