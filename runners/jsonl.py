@@ -6,18 +6,31 @@ listed under `"not_finite"`: a null that is not listed was never written.
 
 import json
 import math
-from collections.abc import Mapping
+import os
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, BinaryIO, TextIO
+
+from runners.sinks import Position, scalar, scalars
 
 FLAG = "not_finite"
+_BLOCK = 1 << 16
 
 
 class JsonLines:
-    """A file of metrics that is whole after every row."""
+    """A file of metrics that is whole after every row; a sink of one seed."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, resume_from: Position | None = None) -> None:
+        """Opens a file at its end.
+
+        Args:
+            path: The file; it and its folder are made if they are missing.
+            resume_from: Where a resumed run goes on; rows of later iterations, which
+                it will write again, are taken out.
+        """
         path.parent.mkdir(parents=True, exist_ok=True)
+        if resume_from is not None and path.is_file():
+            truncate(path, resume_from.iteration)
         self._file: TextIO = path.open("a", encoding="utf-8")
 
     def __enter__(self) -> "JsonLines":
@@ -30,6 +43,18 @@ class JsonLines:
         """Appends one row of numbers, texts and None."""
         self._file.write(encode(row) + "\n")
 
+    def log(
+        self,
+        env_steps: int,
+        iteration: int,
+        metrics: Mapping[str, Any],
+        *,
+        seed: int = 0,
+    ) -> None:
+        """Appends the row of one iteration and seed."""
+        clock = {"seed": seed, "iteration": iteration, "env_steps": env_steps}
+        self.write({**clock, **scalars(metrics)})
+
     def flush(self) -> None:
         """Hands everything written so far to the file system."""
         self._file.flush()
@@ -40,29 +65,85 @@ class JsonLines:
 
 
 def encode(row: Mapping[str, Any]) -> str:
-    """Returns a row as one line of strict JSON."""
+    """Returns a row as one line of strict JSON.
+
+    Raises:
+        TypeError: If a value is neither a number nor a text, bool or None.
+    """
+    plain = {name: _plain(name, value) for name, value in row.items()}
     broken = [
         name
-        for name, value in row.items()
+        for name, value in plain.items()
         if isinstance(value, float) and not math.isfinite(value)
     ]
-    data: dict[str, Any] = {
-        name: None if name in broken else _number(value) for name, value in row.items()
-    }
+    data = {name: None if name in broken else plain[name] for name in plain}
     if broken:
         data[FLAG] = broken
     return json.dumps(data, allow_nan=False)
 
 
 def read_rows(path: Path) -> list[dict[str, Any]]:
-    """Returns the rows of a file, with NaN where a value was not finite."""
-    rows = []
-    for line in path.read_text(encoding="utf-8").splitlines():
-        row = json.loads(line)
-        rows.append({**row, **{name: math.nan for name in row.pop(FLAG, [])}})
-    return rows
+    """Returns the rows of a file, with NaN where a value was not finite.
+
+    A last line without an end is left out: it is being written, or its writer was
+    killed.
+
+    Raises:
+        ValueError: If another line is not a JSON object; names file and line.
+    """
+    with path.open("rb") as file:
+        return [row for _, row in _rows(file, path)]
 
 
-def _number(value: Any) -> Any:
-    """Returns a float without the digits that float32 does not have."""
-    return float(f"{value:.7g}") if isinstance(value, float) else value
+def last_rows(path: Path) -> list[dict[str, Any]]:
+    """Returns the rows of the last logged iteration, one for each seed.
+
+    Reads the end of the file only; `[]` if nothing was logged.
+    """
+    size = path.stat().st_size
+    block = _BLOCK
+    while True:
+        with path.open("rb") as file:
+            file.seek(max(size - block, 0))
+            if block < size:
+                file.readline()  # The rest of a line that began before.
+            rows = [row for _, row in _rows(file, path)]
+        iterations = [row.get("iteration") for row in rows]
+        if block >= size or len(set(iterations)) > 1:
+            return [row for row in rows if row.get("iteration") == iterations[-1]]
+        block *= 4
+
+
+def truncate(path: Path, iteration: int) -> None:
+    """Takes out the rows after an iteration, and a torn last line, at one stroke."""
+    part = path.with_name(f".{path.name}.part")
+    with path.open("rb") as old, part.open("wb") as new:
+        for line, row in _rows(old, path):
+            if row.get("iteration", 0) <= iteration:
+                new.write(line)
+        new.flush()
+        os.fsync(new.fileno())
+    os.replace(part, path)
+
+
+def _rows(file: BinaryIO, path: Path) -> Iterator[tuple[bytes, dict[str, Any]]]:
+    """Yields whole lines and their rows from where a file stands."""
+    for number, line in enumerate(file, 1):
+        if not line.endswith(b"\n"):
+            return
+        try:
+            row = json.loads(line)
+            broken = row.pop(FLAG, [])
+        except (ValueError, AttributeError) as error:
+            raise ValueError(
+                f"{path}: line {number} is not a JSON object: {line[:80]!r}"
+            ) from error
+        yield line, {**row, **dict.fromkeys(broken, math.nan)}
+
+
+def _plain(name: str, value: Any) -> Any:
+    """Returns a value that JSON knows, a float without digits float32 lacks."""
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    number = scalar(name, value)
+    return float(f"{number:.7g}") if math.isfinite(number) else number

@@ -10,12 +10,12 @@ from runners import models, plots
 from runners.config import ConfigError
 from runners.interrupt import Interrupt
 from runners.jsonl import JsonLines
+from runners.metrics_log import MetricsLog, open_metrics_log
 from runners.outcome import Outcome
 from runners.plan import Plan, evaluation
 from runners.program import Chunk, Program, trace_plan
 from runners.run_dir import RunDir
 from runners.summary import estimates
-from runners.tracking import Tracker, open_tracker
 
 
 class Observer:
@@ -90,10 +90,10 @@ def _train(
 ) -> Outcome:
     plan = program.plan
     history: list[Chunk] = []
-    with Interrupt() as interrupt, open_tracker(plan.config, run_dir) as tracker:
-        with JsonLines(run_dir.metrics) as log:
+    with Interrupt() as interrupt:
+        with open_metrics_log(plan.config, run_dir) as log:
             for chunk in program.chunks(stop=lambda: interrupt.requested):
-                _log(plan, chunk, log, tracker)
+                _log(plan, chunk, log)
                 history.append(chunk)
                 observer.on_chunk(chunk)
         models.save_models(program, run_dir)
@@ -153,22 +153,15 @@ def _write(outcome: Outcome, metrics: dict[str, np.ndarray], run_dir: RunDir) ->
     plots.cooperation(outcome, run_dir.artifacts / "cooperation.png")
 
 
-def _log(plan: Plan, chunk: Chunk, log: JsonLines, tracker: Tracker) -> None:
+def _log(plan: Plan, chunk: Chunk, log: MetricsLog) -> None:
     """Writes the rows of a chunk that are due."""
-    columns = {name: values.tolist() for name, values in chunk.rows.items()}
     for i in range(chunk.length):
         iteration = chunk.first + i + 1
         if not is_due(plan, iteration):
             continue
-        clock = {
-            "iteration": iteration,
-            "env_steps": iteration * plan.steps_per_iteration,
-            "time/seconds": round(chunk.seconds, 3),
-        }
-        for seed in range(plan.config.num_seeds):
-            row = {name: values[seed][i] for name, values in columns.items()}
-            log.write({"seed": seed, **clock, **row})
-        tracker.log(iteration * plan.steps_per_iteration, _means(columns, i))
+        row = {name: values[:, i] for name, values in chunk.rows.items()}
+        env_steps = iteration * plan.steps_per_iteration
+        log.log(env_steps, iteration, {**row, "time/seconds": round(chunk.seconds, 3)})
     log.flush()
 
 
@@ -180,15 +173,6 @@ def is_due(plan: Plan, iteration: int) -> bool:
     after = iteration * plan.steps_per_iteration
     before = after - plan.steps_per_iteration
     return after // interval > before // interval
-
-
-def _means(columns: dict[str, list], i: int) -> dict[str, float]:
-    """Returns the mean over seeds of every metric that all seeds have."""
-    means = {
-        name: float(np.mean([seed[i] for seed in values]))
-        for name, values in columns.items()
-    }
-    return {name: value for name, value in means.items() if np.isfinite(value)}
 
 
 def _device() -> str:

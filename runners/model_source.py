@@ -4,7 +4,7 @@ from pathlib import Path
 
 from runners.config import AgentConfig, ConfigError
 from runners.run_dir import RunDir
-from runners.tracking import import_wandb
+from runners.wandb_sink import import_wandb
 
 
 def model_files(agent: AgentConfig) -> list[Path]:

@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from runners import figures
+from runners.loop import Chunk
 from runners.metric_names import (
     COOPERATION,
     VISITATION,
@@ -17,13 +19,9 @@ from runners.metric_names import (
 )
 from runners.outcome import Outcome
 from runners.plan import Plan, payoff_table
-from runners.program import Chunk
-from runners.summary import Estimate, t_quantile
+from runners.sinks import EPISODE_COUNT
+from runners.summary import Estimate
 
-# Blue, orange, green, purple, ...: told apart by colour-blind eyes and in grey.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#8E5EA2", "#E69F00", "#56B4E9")
-STYLES = ("-", "--", "-.", ":")
-DPI = 150
 MAX_STATES = 16
 
 
@@ -35,32 +33,28 @@ def reward_curve(outcome: Outcome, history: Sequence[Chunk], path: Path) -> None
     from matplotlib.ticker import EngFormatter
 
     plan = outcome.plan
-    figure, axes = _figure((7.0, 4.2))
+    figure, axes = figures.new_figure((7.0, 4.2))
     count = sum(chunk.length for chunk in history)
+    # Where a seed saw no episode end, there is nothing to draw.
+    ended = (_column(history, EPISODE_COUNT) > 0).all(axis=0)
     steps = np.arange(1, count + 1) * plan.steps_per_iteration
     for p, agent in enumerate(plan.names):
-        name = f"episode/reward_per_step/player_{p + 1}"
-        values = np.concatenate([chunk.rows[name] for chunk in history], axis=1)
-        mean, half = _band(values)
-        colour = COLOURS[p % len(COLOURS)]
-        axes.plot(
-            *(steps, mean),
-            color=colour,
-            linestyle=STYLES[p % len(STYLES)],
-            linewidth=1.8,
-            label=f"player {p + 1} ({agent})",
-            marker="o" if count == 1 else None,
-        )
-        axes.fill_between(
-            steps, mean - half, mean + half, color=colour, alpha=0.18, linewidth=0
+        values = _column(history, f"episode/reward_per_step/player_{p + 1}")
+        figures.draw_curve(
+            axes, p, steps[ended], values[:, ended], f"player {p + 1} ({agent})"
         )
     _reference_lines(axes, plan)
     axes.set_xlabel("environment steps of a seed")
     axes.set_ylabel("reward per step")
     axes.xaxis.set_major_formatter(EngFormatter(sep=""))
     _set_title(axes, outcome, "while training")
-    _legend(figure)
-    _save(figure, path)
+    figures.set_legend(figure)
+    figures.save(figure, path)
+
+
+def _column(history: Sequence[Chunk], name: str) -> np.ndarray:
+    """Returns a metric of all iterations, `[seeds, iterations]`."""
+    return np.concatenate([chunk.rows[name] for chunk in history], axis=1)
 
 
 def cooperation(outcome: Outcome, path: Path) -> None:
@@ -76,7 +70,7 @@ def cooperation(outcome: Outcome, path: Path) -> None:
         every = [state for state in every if _share(named, state) > 0][:MAX_STATES]
     if not every:
         return
-    figure, axes = _figure((max(6.4, 0.95 * len(every) + 2.2), 4.2))
+    figure, axes = figures.new_figure((max(6.4, 0.95 * len(every) + 2.2), 4.2))
     for p in range(len(plan.names)):
         cells = [named.get(Name(COOPERATION, p + 1, state)) for state in every]
         _bars(axes, p, plan, cells)
@@ -88,8 +82,8 @@ def cooperation(outcome: Outcome, path: Path) -> None:
     axes.set_ylabel(cooperation_title(named))
     trained = "after training, " if plan.config.runner == "rl" else ""
     _set_title(axes, outcome, f"{trained}{outcome.mode} actions")
-    _legend(figure)
-    _save(figure, path)
+    figures.set_legend(figure)
+    figures.save(figure, path)
 
 
 def _bars(axes: Any, p: int, plan: Plan, cells: list[Estimate | None]) -> None:
@@ -106,7 +100,7 @@ def _bars(axes: Any, p: int, plan: Plan, cells: list[Estimate | None]) -> None:
         [cell.mean for _, cell in known],
         width * 0.92,
         yerr=(low, high),
-        color=COLOURS[p % len(COLOURS)],
+        color=figures.COLOURS[p % len(figures.COLOURS)],
         error_kw={"linewidth": 1.0, "capsize": 2.5, "ecolor": "#333333"},
         label=f"player {p + 1} ({plan.names[p]})",
     )
@@ -125,37 +119,8 @@ def _note(axes: Any, x: float, y: float, text: str) -> None:
         textcoords="offset points",
         ha="center",
         fontsize=7,
-        color="#555555",
+        color=figures.GREY,
     )
-
-
-def _figure(size: tuple[float, float]) -> tuple[Any, Any]:
-    """Returns a figure that needs no display, and its axes."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=size, layout="constrained")
-    FigureCanvasAgg(figure)
-    axes = figure.add_subplot()
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.grid(axis="y", color="#DDDDDD", linewidth=0.7)
-    axes.set_axisbelow(True)
-    return figure, axes
-
-
-def _save(figure: Any, path: Path) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=DPI)
-
-
-def _band(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Returns means and half-widths over seeds of values `[seeds, iterations]`."""
-    seeds = values.shape[0]
-    mean = values.mean(axis=0)
-    if seeds == 1:
-        return mean, np.zeros_like(mean)
-    half = t_quantile(seeds - 1) * values.std(axis=0, ddof=1) / np.sqrt(seeds)
-    return mean, half
 
 
 def _reference_lines(axes: Any, plan: Plan) -> None:
@@ -194,14 +159,4 @@ def _share(named: dict[Name, Estimate], state: str) -> float:
 def _set_title(axes: Any, outcome: Outcome, what: str) -> None:
     seeds = outcome.plan.config.num_seeds
     over = f", mean over {seeds} seeds with 95 % intervals" if seeds > 1 else ""
-    axes.set_title(outcome.plan.title, loc="left", fontsize=11, pad=20)
-    axes.text(
-        *(0, 1.02, f"{what}{over}"),
-        transform=axes.transAxes,
-        fontsize=8.5,
-        color="#555555",
-    )
-
-
-def _legend(figure: Any) -> None:
-    figure.legend(loc="outside lower left", frameon=False, fontsize=9, ncols=3)
+    figures.set_titles(axes, outcome.plan.title, f"{what}{over}")

@@ -6,6 +6,8 @@ exp/<experiment>/<UTC time>_s<seed>_<6 hex>/
     meta.json             versions, device, status
     logs/metrics.jsonl    training: one row for each logged iteration and seed
     logs/eval.jsonl       evaluation: one row for each seed
+    tb/                   the metrics for TensorBoard, means over seeds
+    wandb_id.txt          the run's id at Weights & Biases, if it is logged there
     models/               weights
     artifacts/            results.json and pictures
 """
@@ -54,6 +56,8 @@ class RunDir:
             format=FORMAT,
             experiment=config.name,
             group=config.wandb.group,
+            tags=list(config.wandb.tags),
+            name=config.wandb.name,
             seed=config.seed,
             num_seeds=config.num_seeds,
             argv=list(argv),
@@ -98,6 +102,16 @@ class RunDir:
         return self.path / "logs" / "eval.jsonl"
 
     @property
+    def tensorboard(self) -> Path:
+        """The folder of TensorBoard's event files."""
+        return self.path / "tb"
+
+    @property
+    def wandb_id(self) -> Path:
+        """The file that holds the run's id at Weights & Biases."""
+        return self.path / "wandb_id.txt"
+
+    @property
     def results(self) -> Path:
         """The final numbers."""
         return self.path / "artifacts" / "results.json"
@@ -132,10 +146,41 @@ class RunDir:
         self.write_meta(status=status, ended=_now().isoformat(timespec="seconds"))
 
 
-def find_runs(exp_dir: str | Path) -> list[RunDir]:
-    """Returns the runs under a folder, oldest first."""
+def find_runs(
+    exp_dir: str | Path,
+    *,
+    experiment: str | None = None,
+    group: str | None = None,
+    name: str | None = None,
+    status: str | None = None,
+    tag: str | None = None,
+) -> list[RunDir]:
+    """Returns the runs under a folder, oldest first.
+
+    Args:
+        exp_dir: The folder; it may be a run itself.
+        experiment: Only runs of this experiment, or of all in a family (`ipd`).
+        group: Only runs of this group.
+        name: Only runs of this name.
+        status: Only runs that stand so: one of `STATUSES`.
+        tag: Only runs with this tag.
+    """
     folders = [path.parent for path in Path(exp_dir).rglob("meta.json")]
-    return [RunDir(folder) for folder in sorted(folders, key=lambda f: f.name)]
+    runs = [RunDir(folder) for folder in sorted(folders, key=lambda f: f.name)]
+    wanted = {"group": group, "name": name, "status": status}
+    wanted = {key: value for key, value in wanted.items() if value is not None}
+    if not wanted and experiment is None and tag is None:
+        return runs
+
+    def fits(meta: dict[str, Any]) -> bool:
+        parts = f"{meta.get('experiment')}/"
+        return (
+            all(meta.get(key) == value for key, value in wanted.items())
+            and (experiment is None or parts.startswith(f"{experiment.rstrip('/')}/"))
+            and (tag is None or tag in meta.get("tags", ()))
+        )
+
+    return [run for run in runs if fits(run.read_meta())]
 
 
 def _new_folder(config: ExperimentConfig) -> Path:

@@ -15,8 +15,18 @@ COMMANDS = {
     "describe": "runners.cli.describe",
     "list": "runners.cli.listing",
     "config": "runners.cli.config",
+    "devices": "runners.cli.devices",
+    "runs": "runners.cli.runs",
+    "plot": "runners.cli.plot",
+    "ckpt": "runners.cli.ckpt",
 }
-ATTRIBUTES = {"eval": "evaluate", "list": "list_command", "config": "config_group"}
+ATTRIBUTES = {
+    "eval": "evaluate",
+    "list": "list_command",
+    "config": "config_group",
+    "runs": "runs_group",
+    "ckpt": "ckpt_group",
+}
 
 HELP = """Social-dilemma games and learning agents, from the command line.
 

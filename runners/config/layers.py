@@ -261,6 +261,8 @@ def _build_wandb(value: Any) -> WandbConfig:
                 f"unknown key wandb.{key}{did_you_mean(key, hints)} "
                 f"Known keys: {', '.join(hints)}"
             )
+    if isinstance(value.get("tags"), str):
+        value = {**value, "tags": value["tags"].split(",")}
     return WandbConfig(
         **{key: coerce(v, hints[key], f"wandb.{key}") for key, v in value.items()}
     )

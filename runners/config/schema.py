@@ -8,6 +8,7 @@ from paxenv.registry import closest
 
 RUNNERS = ("rl", "eval")
 CLOCKS = ("trial", "inner")
+WANDB_MODES = ("offline", "online")
 MAX_SEED = 2**31
 DEFAULT_LEARNER = "PPO"
 
@@ -72,15 +73,23 @@ class WandbConfig:
         log: Whether metrics are also sent there.
         project: The project.
         entity: The account; None is the default one of the login.
-        group: The group of the run.
+        group: The group of the run. It, the tags and the name are also kept in the run
+            directory, where `paxrun runs ls` finds them.
+        tags: Tags of the run.
         name: The name of the run; None takes the run directory's.
+        mode: `"offline"` keeps everything in the run directory, `"online"` sends it.
     """
 
     log: bool = False
     project: str = "paxenv"
     entity: str | None = None
     group: str | None = None
+    tags: tuple[str, ...] = ()
     name: str | None = None
+    mode: str = "offline"
+
+    def __post_init__(self) -> None:
+        _check_member("wandb.mode", self.mode, WANDB_MODES)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -108,6 +117,7 @@ class ExperimentConfig:
         chunk_size: Most iterations between two visits of the host.
         exp_dir: Where run directories are made.
         save_dir: The run directory itself, instead of a new one under `exp_dir`.
+        tensorboard: Whether metrics are also written for TensorBoard.
         wandb: Weights & Biases.
     """
 
@@ -128,6 +138,7 @@ class ExperimentConfig:
     chunk_size: int = 64
     exp_dir: str = "exp"
     save_dir: str | None = None
+    tensorboard: bool = True
     wandb: WandbConfig = dataclasses.field(default_factory=WandbConfig)
 
     def __post_init__(self) -> None:

@@ -1,0 +1,94 @@
+"""The metrics of a run in all its places: rows of seeds as JSON, means elsewhere."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from runners.config import ExperimentConfig
+from runners.jsonl import JsonLines
+from runners.run_dir import RunDir
+from runners.sinks import Position, Sink, mean_over_seeds, scalars
+from runners.tensorboard import TensorBoard
+from runners.wandb_sink import WandbSink
+
+
+class MetricsLog:
+    """Writes metrics of all seeds to every sink; the JSON lines come first."""
+
+    def __init__(self, lines: JsonLines, sinks: Sequence[Sink] = ()) -> None:
+        """Takes over open places.
+
+        Args:
+            lines: Gets one row for each seed.
+            sinks: Get the means over seeds.
+        """
+        self._lines = lines
+        self._sinks = tuple(sinks)
+
+    def __enter__(self) -> "MetricsLog":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def log(
+        self, env_steps: int, iteration: int, metrics: Mapping[str, np.ndarray | float]
+    ) -> None:
+        """Writes the row of one iteration.
+
+        Args:
+            env_steps: Environment steps that each seed has taken.
+            iteration: Iterations that are done.
+            metrics: Values by name, `[seeds]`, or one number that all seeds share.
+        """
+        rows = [scalars(row) for row in _rows(metrics)]
+        for seed, row in enumerate(rows):
+            self._lines.log(env_steps, iteration, row, seed=seed)
+        if not self._sinks:
+            return
+        means = mean_over_seeds(rows)
+        for sink in self._sinks:
+            sink.log(env_steps, iteration, means)
+
+    def flush(self) -> None:
+        """Hands everything over: call it before a checkpoint is saved."""
+        for sink in (self._lines, *self._sinks):
+            sink.flush()
+
+    def close(self) -> None:
+        """Closes every place."""
+        for sink in (self._lines, *self._sinks):
+            sink.close()
+
+
+def open_metrics_log(
+    config: ExperimentConfig, run_dir: RunDir, resume_from: Position | None = None
+) -> MetricsLog:
+    """Opens the places that a config asks for.
+
+    Args:
+        config: Whether TensorBoard and Weights & Biases are on.
+        run_dir: Where the files are.
+        resume_from: Where a resumed run goes on: what was logged later is taken out.
+
+    Raises:
+        ConfigError: If Weights & Biases is asked for and not installed.
+    """
+    # What may fail is opened first, while there is nothing to close.
+    sinks: list[Sink] = [WandbSink(config, run_dir)] if config.wandb.log else []
+    if config.tensorboard:
+        sinks.insert(0, TensorBoard(run_dir.tensorboard, resume_from=resume_from))
+    return MetricsLog(JsonLines(run_dir.metrics, resume_from=resume_from), sinks)
+
+
+def _rows(metrics: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Returns the metrics of each seed."""
+    columns = {name: np.asarray(value).tolist() for name, value in metrics.items()}
+    lengths = {len(column) for column in columns.values() if isinstance(column, list)}
+    if len(lengths) > 1:
+        raise ValueError(f"metrics have different numbers of seeds: {sorted(lengths)}")
+    return [
+        {name: c[i] if isinstance(c, list) else c for name, c in columns.items()}
+        for i in range(lengths.pop() if lengths else 1)
+    ]

@@ -1,0 +1,124 @@
+"""What takes the metrics of a run, and what all of them agree on.
+
+A metric is a number with a name of the form `group/quantity`. A sink is a place for
+metrics: a file of JSON lines, TensorBoard, Weights & Biases.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+#: Metrics that TensorBoard and W&B draw over iterations, by group; the others are
+#: drawn over environment steps.
+ITERATION_GROUPS = frozenset(
+    {"env", "reward_components", "stats", "train_vs_iter", "episode_vs_iter"}
+)
+#: Groups whose metrics are means over the episodes that ended.
+EPISODE_GROUPS = frozenset({"episode", "env", "reward_components"})
+#: How many episodes ended.
+EPISODE_COUNT = "episode/count"
+
+
+class Position(NamedTuple):
+    """How far a run has come.
+
+    Attributes:
+        iteration: Iterations that are done.
+        env_steps: Environment steps that one seed has taken.
+    """
+
+    iteration: int
+    env_steps: int
+
+
+class Sink(Protocol):
+    """Where metrics go.
+
+    What was logged before `flush` returns is kept if the process is killed: flush
+    before a checkpoint is saved, so that a resumed run has no gap.
+    """
+
+    def log(self, env_steps: int, iteration: int, metrics: Mapping[str, float]) -> None:
+        """Takes metrics.
+
+        Args:
+            env_steps: Environment steps that one seed has taken.
+            iteration: Iterations that are done.
+            metrics: Numbers by name; NaN and infinity are shown as such.
+        """
+        ...
+
+    def flush(self) -> None:
+        """Hands over everything logged so far."""
+        ...
+
+    def close(self) -> None:
+        """Flushes and ends."""
+        ...
+
+
+def group(name: str) -> str:
+    """Returns the part of a metric's name before the first slash."""
+    return name.partition("/")[0]
+
+
+def step_of(name: str, env_steps: int, iteration: int) -> int:
+    """Returns where on its x axis a metric stands."""
+    return iteration if group(name) in ITERATION_GROUPS else env_steps
+
+
+def scalar(name: str, value: Any) -> float:
+    """Returns a number of any kind as a float.
+
+    Takes Python numbers, NumPy scalars and arrays of one element and none dimension,
+    of NumPy or JAX, bfloat16 among them.
+
+    Raises:
+        TypeError: If it is not one real number; names the metric.
+    """
+    if type(value) is float:
+        return value
+    shape = np.shape(value)
+    if shape != ():
+        raise TypeError(f"{name} must be one number, got an array of shape {shape}")
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise TypeError(f"{name} must be a number, got {value!r}") from None
+
+
+def scalars(metrics: Mapping[str, Any]) -> dict[str, float]:
+    """Returns metrics as floats, without those that no ended episode stands behind.
+
+    Where `episode/count` is 0, a mean over episodes does not exist. It is left out
+    instead of written as 0 or NaN: NaN means that a number went wrong.
+    """
+    named = {name: scalar(name, value) for name, value in metrics.items()}
+    if named.get(EPISODE_COUNT) != 0:
+        return named
+    return {
+        name: value
+        for name, value in named.items()
+        if name == EPISODE_COUNT or group(name) not in EPISODE_GROUPS
+    }
+
+
+def mean_over_seeds(rows: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """Returns the mean of every metric over the seeds that have it.
+
+    A seed whose value is NaN or infinite makes the mean so, except in the group `env`:
+    there NaN is a state that the seed never visited.
+
+    Args:
+        rows: The metrics of each seed, as `scalars` returns them.
+    """
+    means = {}
+    for name in dict.fromkeys(name for row in rows for name in row):
+        values = [row[name] for row in rows if name in row]
+        if group(name) == "env":
+            values = [value for value in values if not math.isnan(value)]
+        if values:
+            means[name] = sum(values) / len(values)
+    return means

@@ -1,0 +1,164 @@
+"""Weights & Biases, with a stand-in for the package; once with the package."""
+
+import sys
+import types
+
+import numpy as np
+import pytest
+
+from runners.config import AgentConfig, ConfigError, load
+from runners.metrics_log import open_metrics_log
+from runners.model_source import model_files
+from runners.run_dir import RunDir
+from runners.sinks import Position
+
+
+class FakeRun:
+    def __init__(self, settings):
+        self.settings, self.rows, self.finished = settings, [], False
+        self.id = settings["id"] or "abc123"
+        self.axes = {}
+
+    def define_metric(self, name, step_metric=None, hidden=None):
+        self.axes[name] = step_metric
+
+    def log(self, metrics, step):
+        self.rows.append((step, metrics))
+
+    def finish(self):
+        self.finished = True
+
+
+@pytest.fixture
+def wandb(monkeypatch, tmp_path):
+    """A package that remembers its runs and holds one saved agent."""
+    package = types.ModuleType("wandb")
+    package.runs = []
+
+    def init(**settings):
+        package.runs.append(FakeRun(settings))
+        return package.runs[-1]
+
+    def restore(name, run_path):
+        if not name.startswith("models/player1."):
+            raise ValueError(f"no {name}")
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(run_path)
+        return types.SimpleNamespace(name=str(path))
+
+    package.init, package.restore = init, restore
+    monkeypatch.setitem(sys.modules, "wandb", package)
+    return package
+
+
+def log(words, path, iterations=(1,), resume_from=None):
+    path.mkdir(exist_ok=True)
+    with open_metrics_log(load(words), RunDir(path), resume_from) as log:
+        for i in iterations:
+            log.log(
+                10 * i, i, {"x": np.array([1.0, 2.0]), "env/y": np.array([3.0] * 2)}
+            )
+
+
+def test_nothing_is_sent_unless_asked_for(wandb, tmp_path):
+    log(["wandb.group=testing"], tmp_path)
+    assert wandb.runs == []
+
+
+def test_metrics_are_sent_under_the_group_that_was_named(wandb, tmp_path):
+    words = ["wandb.group=testing", "wandb.tags=[ipd,first]", "wandb.log=true"]
+    log(words, tmp_path / "run_1")
+    (run,) = wandb.runs
+    assert run.settings["group"] == "testing"
+    assert run.settings["tags"] == ["ipd", "first"]
+    assert run.settings["name"] == "run_1"
+    assert run.rows == [(10, {"iteration": 1, "x": 1.5, "env/y": 3.0})]
+    assert run.finished
+
+
+def test_nothing_leaves_the_machine_unless_mode_says_so(wandb, tmp_path):
+    log(["wandb.log=true"], tmp_path / "here")
+    log(["wandb.log=true", "wandb.mode=online"], tmp_path / "there")
+    assert [run.settings["mode"] for run in wandb.runs] == ["offline", "online"]
+
+
+def test_project_entity_and_name_are_passed_on(wandb, tmp_path):
+    words = ["wandb.project=p", "wandb.entity=me", "wandb.name=n", "wandb.log=true"]
+    log(words, tmp_path)
+    settings = wandb.runs[0].settings
+    assert [settings[k] for k in ("project", "entity", "name")] == ["p", "me", "n"]
+
+
+def test_groups_over_iterations_have_that_axis(wandb, tmp_path):
+    log(["wandb.log=true"], tmp_path)
+    assert wandb.runs[0].axes == {
+        "iteration": None,
+        "env/*": "iteration",
+        "reward_components/*": "iteration",
+        "stats/*": "iteration",
+        "train_vs_iter/*": "iteration",
+        "episode_vs_iter/*": "iteration",
+    }
+
+
+def test_a_resumed_run_goes_on_under_its_id(wandb, tmp_path):
+    log(["wandb.log=true"], tmp_path, (1, 2))
+    log(["wandb.log=true"], tmp_path, (2, 3), Position(1, 10))
+    first, second = wandb.runs
+    assert (first.settings["id"], first.settings["resume"]) == (None, None)
+    assert (second.settings["id"], second.settings["resume"]) == ("abc123", "allow")
+    assert (tmp_path / "wandb_id.txt").read_text() == "abc123\n"
+
+
+def test_a_missing_package_is_named(monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "wandb", None)
+    with pytest.raises(ConfigError, match=r"pip install 'paxenv\[wandb\]'"):
+        log(["wandb.log=true"], tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_unknown_mode_is_refused():
+    with pytest.raises(ConfigError, match=r"wandb.mode must be one of offline, online"):
+        load(["wandb.mode=sometimes"])
+
+
+@pytest.mark.parametrize("word", ["wandb.tags=a,b", "wandb.tags=[a, b]"])
+def test_tags_are_a_list_or_separated_by_commas(word):
+    assert load([word]).wandb.tags == ("a", "b")
+
+
+@pytest.mark.wandb
+def test_the_package_itself_logs_offline_and_resumes(tmp_path, monkeypatch):
+    """With the extra: two parts of one run lie in its folder, nothing is sent."""
+    monkeypatch.setenv("WANDB_SILENT", "true")
+    words = ["wandb.log=true", "wandb.group=g", "wandb.tags=[t]"]
+    log(words, tmp_path, (1, 2))
+    stored = (tmp_path / "wandb_id.txt").read_text().strip()
+    log(words, tmp_path, (2, 3), Position(1, 10))
+    assert (tmp_path / "wandb_id.txt").read_text().strip() == stored
+    parts = sorted(path.name for path in tmp_path.glob("wandb/offline-run-*"))
+    assert [name.rpartition("-")[2] for name in parts] == [stored] * len(parts)
+    files = list(tmp_path.glob(f"wandb/offline-run-*/run-{stored}.wandb"))
+    assert sum(file.stat().st_size for file in files) > 1_000
+
+
+def test_weights_come_from_a_run_of_the_service(wandb):
+    agent = AgentConfig(
+        *("PPO", (1,)), model_path="models/player1.msgpack", run_path="me/project/run"
+    )
+    (path,) = model_files(agent)
+    assert path.name == "player1.msgpack"
+    assert path.read_text() == "me/project/run"
+    assert path.with_suffix(".json").is_file()
+
+
+def test_a_file_that_the_service_does_not_hold_is_an_error(wandb):
+    agent = AgentConfig("PPO", (1,), model_path="other", run_path="me/project/run")
+    with pytest.raises(ConfigError, match=r"cannot get other.json of me/project/run"):
+        model_files(agent)
+
+
+def test_a_run_of_the_service_needs_a_file_in_it():
+    with pytest.raises(ConfigError, match="model_path must name the file"):
+        load(["agent1.run_path=me/project/run"])
