@@ -89,7 +89,7 @@ def _join(
 
 def _leave_sigterm_alone() -> None:
     """Keeps JAX from catching SIGTERM, after which no signal but SIGKILL ends it."""
-    with contextlib.suppress(AttributeError):  # no such option before JAX 0.9
+    with contextlib.suppress(AttributeError):  # older JAX has no such option
         jax.config.update("jax_enable_preemption_service", False)
 
 
