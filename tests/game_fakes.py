@@ -82,3 +82,38 @@ class Dice(Environment):
         roll = 1 + keys.below(draws[1], 6)
         reward = (game * (1 + actions)).astype(jnp.float32)
         return roll, roll, reward, jnp.zeros((), bool), {"roll": roll}
+
+
+@dataclasses.dataclass(frozen=True)
+class Recall(Environment):
+    """Shows 0 or 1 at the opening and 2 ever after; the action of the last step is paid
+    1 if it is what was shown at first, and -1 if not.
+    """
+
+    name = "Recall"
+
+    @property
+    def num_players(self):
+        return 1
+
+    @property
+    def default_params(self):
+        return GameParams()
+
+    def make_observation_space(self, player):
+        return Discrete(3, dtype=np.int32)
+
+    def make_action_space(self, player):
+        return Discrete(2, dtype=np.int32)
+
+    def draw(self, key):
+        return keys.below(keys.words(key, 1)[0], 2)
+
+    def reset_game(self, draws, params):
+        return draws, (draws, jnp.int32(0))
+
+    def step_game(self, draws, game, actions, params):
+        cue, t = game
+        last = t == self.num_inner_steps - 1
+        reward = jnp.where(last, jnp.where(actions == cue, 1.0, -1.0), 0.0)
+        return jnp.int32(2), (cue, t + 1), reward, jnp.zeros((), bool), {}

@@ -59,7 +59,7 @@ def squashed_entropy(
     """Returns the entropy of tanh(u) in nats, where u is normal.
 
     That of u plus the mean of `log_slope(u)`, which has no closed form: it is taken by
-    a rule of 16 nodes, without a draw, to 1e-3 for scales of up to 1 and to 2e-2 for
+    a rule of 16 nodes, without a draw, to 1e-3 for scales of up to 1 and to 3e-2 for
     scales of up to 3.
     """
     inner = mean[..., None] + scale[..., None] * NODES.astype(np.float32)
