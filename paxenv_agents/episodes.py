@@ -193,16 +193,20 @@ def means(episodes: Episodes) -> dict[str, jax.Array]:
                 count > 0, total / jnp.maximum(episodes.length, 1), jnp.nan
             ),
         }
-    for group, tree in (("reward_components", episodes.components), ("env", episodes.log)):
+    for group, tree in (
+        ("reward_components", episodes.components),
+        ("env", episodes.log),
+    ):
         for path, x in jax.tree.leaves_with_path(tree):
             named[f"{group}/{entry_name(path)}"] = mean(x)
     return named
 
 
 def entry_name(path: Any) -> str:
-    """Returns the name of an entry of `info`: keys joined by `/`, without a leading one.
+    """Returns the name of an entry of `info`: its keys, joined by `/`.
 
-    Players of a tuple are counted from 1, as in every metric name.
+    A leading `/` of a key is dropped. Players of a tuple are counted from 1, as in
+    every metric name.
     """
     parts = []
     for key in path:

@@ -154,6 +154,4 @@ def _no_steps(lineup: Lineup, env_state: Any, params: Any) -> InPlay:
         state = jax.tree.map(lambda x: x[0], env_state)
         return env.step_inner(jax.random.key(0), state, joint(actions), params)[4]
 
-    return batched(
-        in_play(lineup.num_players, jax.eval_shape(info)), lineup.num_games
-    )
+    return batched(in_play(lineup.num_players, jax.eval_shape(info)), lineup.num_games)

@@ -13,8 +13,9 @@ from paxenv_agents.lineup import Lineup, Slot
 from paxenv_agents.play import Trial, play_trial
 from paxenv_agents.stream import Rollout, open_stream, play_steps
 from paxenv_agents.types import TrainingState
+from runners.axes import map_axis
 from runners.outer import Frozen, Gradient, OuterState
-from runners.rows import Row, make_row
+from runners.rows import Row, rollout_row, update_row
 
 # Tags under the run key.
 LANES, AGENTS, OUTER, SAMPLERS = range(4)
@@ -197,10 +198,12 @@ def _train_chunk(
 
 def iterate(experiment: Experiment, state: RunState) -> tuple[RunState, Row]:
     """Runs both stages of one iteration and returns (state, metrics)."""
-    return update(experiment, state, rollout(experiment, state))
+    played, seen = rollout(experiment, state)
+    state, learnt = update(experiment, state, played)
+    return state, seen | learnt
 
 
-def rollout(experiment: Experiment, state: RunState) -> Played:
+def rollout(experiment: Experiment, state: RunState) -> tuple[Played, Row]:
     """Plays in every lane what one update learns from; changes no learner."""
     e = state.iteration
     members, outer = experiment.outer.ask(_outer_key(state, 0), state.outer)
@@ -208,7 +211,8 @@ def rollout(experiment: Experiment, state: RunState) -> Played:
         _restarted(experiment, i, member, state.key, e)
         for i, member in enumerate(members)
     )
-    return Played(_play_opponents(experiment, state, members), outer)
+    play = _play_opponents(experiment, state, members)
+    return Played(play, outer), rollout_row(experiment.env, experiment.slots, play)
 
 
 def update(
@@ -218,7 +222,7 @@ def update(
     outer, stats = experiment.outer.tell(
         _outer_key(state, 1), played.outer, experiment.lineup, played.play
     )
-    row = make_row(experiment.env, experiment.slots, played.play, stats, outer.agents)
+    row = update_row(experiment.slots, stats, outer.agents)
     state = state.replace(iteration=state.iteration + 1, outer=outer)
     if isinstance(played.play, Rollout):
         state = state.replace(stream=played.play.stream)
@@ -241,9 +245,10 @@ def lane_keys(experiment: Experiment, run_key: jax.Array) -> jax.Array:
 
 def _open_streams(experiment: Experiment, state: RunState) -> Any:
     """Opens the endless games against every opponent, `[opponents, games, ...]`."""
-    return jax.vmap(
+    return map_axis(
         functools.partial(open_stream, experiment.lineup),
-        in_axes=(None, _state_axes(experiment), 0),
+        (None, _state_axes(experiment), 0),
+        experiment.num_opponents,
     )(state.params, state.agents, lane_keys(experiment, state.key))
 
 
@@ -256,13 +261,14 @@ def _play_opponents(
         play = functools.partial(
             play_steps, experiment.lineup, num_steps=experiment.num_steps
         )
-        played = jax.vmap(play, in_axes=(None, axes, 0))(
+        played = map_axis(play, (None, axes, 0), experiment.num_opponents)(
             state.params, members, state.stream
         )
         return played._replace(states=members)
-    trial = jax.vmap(
+    trial = map_axis(
         functools.partial(play_trial, experiment.lineup),
-        in_axes=(None, axes, 0, None),
+        (None, axes, 0, None),
+        experiment.num_opponents,
     )(state.params, members, lane_keys(experiment, state.key), state.iteration)
     # A shared state was changed by one opponent at most.
     states = tuple(

@@ -8,14 +8,16 @@ import numpy as np
 
 from runners import models, plots
 from runners.config import ConfigError
+from runners.evaluating import meaningful
 from runners.interrupt import Interrupt
 from runners.jsonl import JsonLines
-from runners.metrics_log import MetricsLog, open_metrics_log
+from runners.loop import Chunk
 from runners.outcome import Outcome
-from runners.plan import Plan, evaluation
-from runners.program import Chunk, Program, trace_plan
+from runners.plan import Plan
+from runners.program import Program, initial_state, run_keys, with_agents
 from runners.run_dir import RunDir
 from runners.summary import estimates
+from runners.training import Training
 
 
 class Observer:
@@ -46,22 +48,78 @@ def run_plan(
     """
     observer = observer or Observer()
     began = time.perf_counter()
-    opened: list[RunDir] = []
-
-    def on_traced() -> None:
-        opened.append(make_run_dir())
-        observer.on_start(opened[0])
-        observer.on_compile("training" if plan.config.runner == "rl" else "evaluation")
-
-    program = _compiled(plan, on_traced)
-    compile_seconds = time.perf_counter() - began
-    run_dir = opened[0]
-    run_dir.write_meta(device=_device(), compile_seconds=round(compile_seconds, 3))
+    program = program_of(plan)
     try:
-        if plan.config.runner == "rl":
-            outcome = _train(program, run_dir, observer, compile_seconds)
+        program.trace()
+    except ValueError as error:
+        raise ConfigError(str(error)) from error
+    run_dir = make_run_dir()
+    observer.on_start(run_dir)
+    return _run(plan, program, run_dir, observer, began)
+
+
+def resume_plan(
+    plan: Plan,
+    run_dir: RunDir,
+    observer: Observer | None = None,
+    which: int | str = "latest",
+) -> tuple[Outcome, RunDir]:
+    """Goes on with a run in its own directory, bit for bit as if it had not stopped.
+
+    Args:
+        plan: What the run was of.
+        run_dir: Its directory.
+        observer: Who is told how it goes.
+        which: From which checkpoint: a step, "latest" or "best".
+
+    Raises:
+        CheckpointError: If there is no checkpoint, or it does not fit the plan.
+    """
+    observer = observer or Observer()
+    began = time.perf_counter()
+    program = program_of(plan)
+    training = Training(plan, program, run_dir)
+    training.restore(which)
+    observer.on_start(run_dir)
+    run_dir.write_meta(status="running", resumed_from=program.env_steps)
+    return _run(plan, program, run_dir, observer, began, training)
+
+
+def program_of(plan: Plan) -> Program:
+    """Returns the program of a plan before its first iteration.
+
+    Raises:
+        ConfigError: If weights that the plan names cannot be loaded.
+    """
+    config = plan.config
+    keys = run_keys(config.seed, config.num_seeds, evaluation=config.runner == "eval")
+    state = initial_state(plan.experiment, keys, plan.params)
+    try:
+        state = with_agents(state, models.load_models(plan))
+    except ValueError as error:
+        raise ConfigError(str(error)) from error
+    return Program(plan.experiment, state)
+
+
+def _run(
+    plan: Plan,
+    program: Program,
+    run_dir: RunDir,
+    observer: Observer,
+    began: float,
+    training: Training | None = None,
+) -> tuple[Outcome, RunDir]:
+    trains = plan.config.runner != "eval"
+    try:
+        observer.on_compile("training" if trains else "evaluation")
+        program.compile()
+        compile_seconds = time.perf_counter() - began
+        run_dir.write_meta(device=_device(), compile_seconds=round(compile_seconds, 3))
+        if trains:
+            training = training or Training(plan, program, run_dir)
+            outcome = _train(training, observer, compile_seconds)
         else:
-            outcome = _evaluate_only(program, run_dir, compile_seconds)
+            outcome = _evaluate_only(plan, program, run_dir, compile_seconds)
     except BaseException:
         run_dir.finish("failed")
         raise
@@ -69,61 +127,38 @@ def run_plan(
     return outcome, run_dir
 
 
-def _compiled(plan: Plan, on_traced: Callable[[], None]) -> Program:
-    """Returns the compiled plan; what cannot be traced is a mistake in the config."""
-    try:
-        traced = trace_plan(plan, models.load_models(plan))
-    except ValueError as error:
-        raise ConfigError(str(error)) from error
-    on_traced()
-    return traced.compile()
-
-
-def evaluate(program: Program) -> dict[str, np.ndarray]:
-    """Returns metrics `[seeds]` by name of the agents as a training left them."""
-    states = dict(enumerate(program.state.agents))
-    return _one_iteration(trace_plan(evaluation(program.plan), states).compile())
-
-
-def _train(
-    program: Program, run_dir: RunDir, observer: Observer, compile_seconds: float
-) -> Outcome:
-    plan = program.plan
-    history: list[Chunk] = []
+def _train(training: Training, observer: Observer, compile_seconds: float) -> Outcome:
+    plan, program, run_dir = training.plan, training.program, training.run_dir
     with Interrupt() as interrupt:
-        with open_metrics_log(plan.config, run_dir) as log:
-            for chunk in program.chunks(stop=lambda: interrupt.requested):
-                _log(plan, chunk, log)
-                history.append(chunk)
-                observer.on_chunk(chunk)
-        models.save_models(program, run_dir)
-        done = sum(chunk.length for chunk in history)
-        interrupted = done < plan.num_iterations
-        metrics: dict[str, np.ndarray] = {}
-        if not interrupted:
-            observer.on_compile("evaluation")
-            metrics = evaluate(program)
+        metrics = training.run(lambda: interrupt.requested, observer.on_chunk)
+        models.save_models(plan, program, run_dir)
+    if training.first_non_finite is not None:
+        run_dir.write_meta(first_non_finite=training.first_non_finite)
     outcome = Outcome(
         plan=plan,
         evaluation=estimates(metrics),
-        num_iterations=done,
-        seconds=history[-1].seconds if history else 0.0,
+        num_iterations=program.iteration,
+        seconds=training.seconds,
         compile_seconds=compile_seconds,
-        interrupted=interrupted,
+        interrupted=program.iteration < plan.num_iterations,
+        first_non_finite=training.first_non_finite,
     )
-    _write(outcome, metrics, run_dir)
-    if history:
-        plots.reward_curve(outcome, history, run_dir.artifacts / "reward_curve.png")
+    run_dir.write_results(outcome.as_dict())
+    if plan.config.plot:
+        plots.cooperation(outcome, run_dir.artifacts / "cooperation.png")
+        plots.reward_curve(
+            outcome, training.history, run_dir.artifacts / "reward_curve.png"
+        )
     return outcome
 
 
 def _evaluate_only(
-    program: Program, run_dir: RunDir, compile_seconds: float
+    plan: Plan, program: Program, run_dir: RunDir, compile_seconds: float
 ) -> Outcome:
     began = time.perf_counter()
-    metrics = _one_iteration(program)
+    metrics = meaningful({name: rows[:, 0] for name, rows in program.run(1).items()})
     outcome = Outcome(
-        plan=program.plan,
+        plan=plan,
         evaluation=estimates(metrics),
         num_iterations=1,
         seconds=time.perf_counter() - began,
@@ -134,15 +169,8 @@ def _evaluate_only(
     return outcome
 
 
-def _one_iteration(program: Program) -> dict[str, np.ndarray]:
-    (chunk,) = program.chunks()
-    return {name: rows[:, 0] for name, rows in chunk.rows.items()}
-
-
 def _write(outcome: Outcome, metrics: dict[str, np.ndarray], run_dir: RunDir) -> None:
     run_dir.write_results(outcome.as_dict())
-    if not metrics:
-        return
     with JsonLines(run_dir.eval_metrics) as log:
         for seed in range(outcome.plan.config.num_seeds):
             named = {
@@ -150,29 +178,8 @@ def _write(outcome: Outcome, metrics: dict[str, np.ndarray], run_dir: RunDir) ->
                 for name, values in metrics.items()
             }
             log.write({"seed": seed, "iteration": outcome.num_iterations, **named})
-    plots.cooperation(outcome, run_dir.artifacts / "cooperation.png")
-
-
-def _log(plan: Plan, chunk: Chunk, log: MetricsLog) -> None:
-    """Writes the rows of a chunk that are due."""
-    for i in range(chunk.length):
-        iteration = chunk.first + i + 1
-        if not is_due(plan, iteration):
-            continue
-        row = {name: values[:, i] for name, values in chunk.rows.items()}
-        env_steps = iteration * plan.steps_per_iteration
-        log.log(env_steps, iteration, {**row, "time/seconds": round(chunk.seconds, 3)})
-    log.flush()
-
-
-def is_due(plan: Plan, iteration: int) -> bool:
-    """Whether the row of an iteration (from 1) is logged: also always the last one."""
-    interval = plan.config.log_interval
-    if interval == 0 or iteration == plan.num_iterations:
-        return True
-    after = iteration * plan.steps_per_iteration
-    before = after - plan.steps_per_iteration
-    return after // interval > before // interval
+    if outcome.plan.config.plot:
+        plots.cooperation(outcome, run_dir.artifacts / "cooperation.png")
 
 
 def _device() -> str:

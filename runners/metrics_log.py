@@ -16,14 +16,23 @@ from runners.wandb_sink import WandbSink
 class MetricsLog:
     """Writes metrics of all seeds to every sink; the JSON lines come first."""
 
-    def __init__(self, lines: JsonLines, sinks: Sequence[Sink] = ()) -> None:
+    def __init__(
+        self,
+        lines: JsonLines,
+        sinks: Sequence[Sink] = (),
+        *,
+        evaluations: JsonLines | None = None,
+    ) -> None:
         """Takes over open places.
 
         Args:
             lines: Gets one row for each seed.
             sinks: Get the means over seeds.
+            evaluations: Gets the rows of evaluations; None leaves them among the
+                others.
         """
         self._lines = lines
+        self._evaluations = evaluations or lines
         self._sinks = tuple(sinks)
 
     def __enter__(self) -> "MetricsLog":
@@ -42,9 +51,24 @@ class MetricsLog:
             iteration: Iterations that are done.
             metrics: Values by name, `[seeds]`, or one number that all seeds share.
         """
+        self._write(self._lines, env_steps, iteration, metrics)
+
+    def log_evaluation(
+        self, env_steps: int, iteration: int, metrics: Mapping[str, np.ndarray | float]
+    ) -> None:
+        """Writes the row of an evaluation; arguments as in `log`."""
+        self._write(self._evaluations, env_steps, iteration, metrics)
+
+    def _write(
+        self,
+        lines: JsonLines,
+        env_steps: int,
+        iteration: int,
+        metrics: Mapping[str, np.ndarray | float],
+    ) -> None:
         rows = [scalars(row) for row in _rows(metrics)]
         for seed, row in enumerate(rows):
-            self._lines.log(env_steps, iteration, row, seed=seed)
+            lines.log(env_steps, iteration, row, seed=seed)
         if not self._sinks:
             return
         means = mean_over_seeds(rows)
@@ -53,13 +77,16 @@ class MetricsLog:
 
     def flush(self) -> None:
         """Hands everything over: call it before a checkpoint is saved."""
-        for sink in (self._lines, *self._sinks):
+        for sink in self._every():
             sink.flush()
 
     def close(self) -> None:
         """Closes every place."""
-        for sink in (self._lines, *self._sinks):
+        for sink in self._every():
             sink.close()
+
+    def _every(self) -> list[Sink]:
+        return list(dict.fromkeys((self._lines, self._evaluations, *self._sinks)))
 
 
 def open_metrics_log(
@@ -79,7 +106,11 @@ def open_metrics_log(
     sinks: list[Sink] = [WandbSink(config, run_dir)] if config.wandb.log else []
     if config.tensorboard:
         sinks.insert(0, TensorBoard(run_dir.tensorboard, resume_from=resume_from))
-    return MetricsLog(JsonLines(run_dir.metrics, resume_from=resume_from), sinks)
+    return MetricsLog(
+        JsonLines(run_dir.metrics, resume_from=resume_from),
+        sinks,
+        evaluations=JsonLines(run_dir.eval_metrics, resume_from=resume_from),
+    )
 
 
 def _rows(metrics: Mapping[str, Any]) -> list[dict[str, Any]]:

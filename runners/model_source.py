@@ -1,7 +1,10 @@
 """Where saved agents come from: a file, a run directory, or Weights & Biases."""
 
 from pathlib import Path
+from typing import Any
 
+from paxenv_agents import weights
+from paxenv_agents.agent import Agent
 from runners.config import AgentConfig, ConfigError
 from runners.run_dir import RunDir
 from runners.wandb_sink import import_wandb
@@ -49,3 +52,15 @@ def download(run_path: str, model_path: str) -> Path:
         if restored is None:
             raise ConfigError(f"the run {run_path} holds no {name}")
     return Path(restored.name)
+
+
+def saved_params(agent: AgentConfig, made: Agent) -> list[Any]:
+    """Returns the parameters that an agent's `model_path` names, one for each file.
+
+    Raises:
+        ConfigError: If a file is missing or belongs to another agent.
+    """
+    try:
+        return [weights.load_params(path, made) for path in model_files(agent)]
+    except (weights.WeightsError, FileNotFoundError) as error:
+        raise ConfigError(f"model_path of {agent.name}: {error}") from error

@@ -7,15 +7,14 @@ import jax.numpy as jnp
 
 from paxenv_agents import weights
 from runners.config import ConfigError
-from runners.model_source import model_files
+from runners.model_source import saved_params
 from runners.plan import Plan
 from runners.program import Program, run_keys
 from runners.run_dir import RunDir
 
 
-def save_models(program: Program, run_dir: RunDir) -> None:
+def save_models(plan: Plan, program: Program, run_dir: RunDir) -> None:
     """Writes the weights of every learner in every seed."""
-    plan = program.plan
     config = plan.config
     for seed in range(config.num_seeds):
         states = program.agents(seed)
@@ -47,7 +46,7 @@ def load_models(plan: Plan) -> dict[int, Any]:
     """
     loaded = {}
     for i, agent in enumerate(plan.config.agents):
-        if agent.model_path is None:
+        if agent.model_path is None or i >= len(plan.experiment.slots):
             continue
         slot = plan.experiment.slots[i]
         if not slot.agent.learns:
@@ -60,16 +59,11 @@ def load_models(plan: Plan) -> dict[int, Any]:
                 f"model_path of player {agent.players[0]}: with num_opponents="
                 f"{plan.config.num_opponents} it is a different agent in each of them"
             )
-        params = [_params(file, slot.agent, agent.name) for file in model_files(agent)]
+        params = saved_params(agent, slot.agent)
         per_seed = [params[s % len(params)] for s in range(plan.config.num_seeds)]
         stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *per_seed)
-        fresh = jax.vmap(slot.agent.init_state)(run_keys(plan))
+        fresh = jax.vmap(slot.agent.init_state)(
+            run_keys(plan.config.seed, plan.config.num_seeds)
+        )
         loaded[i] = fresh.replace(params=stacked)
     return loaded
-
-
-def _params(path: Any, agent: Any, name: str) -> Any:
-    try:
-        return weights.load_params(path, agent)
-    except (weights.WeightsError, FileNotFoundError) as error:
-        raise ConfigError(f"model_path of {name}: {error}") from error

@@ -19,6 +19,8 @@ class Outcome:
         seconds: Wall-clock seconds of the loop, without compilation.
         compile_seconds: Seconds of tracing and compiling.
         interrupted: Whether the user stopped it.
+        first_non_finite: The first iteration, from 1, after which a loss or a
+            parameter was NaN or infinite; None is none.
     """
 
     plan: Plan
@@ -27,6 +29,7 @@ class Outcome:
     seconds: float
     compile_seconds: float
     interrupted: bool
+    first_non_finite: int | None = None
 
     @property
     def mode(self) -> str:
@@ -56,6 +59,7 @@ class Outcome:
             "seconds": round(self.seconds, 3),
             "compile_seconds": round(self.compile_seconds, 3),
             "interrupted": self.interrupted,
+            "first_non_finite": self.first_non_finite,
             "mode": self.mode,
             "metrics": {
                 f"eval/{self.mode}/{name}": value.as_dict()

@@ -7,8 +7,10 @@ import jax
 import jax.numpy as jnp
 from flax import struct
 
+from paxenv_agents.experience import Experience
 from paxenv_agents.lineup import Lineup
-from paxenv_agents.play import Experience, Trial
+from paxenv_agents.play import Trial
+from paxenv_agents.stream import Rollout
 from paxenv_agents.types import Stats, TrainingState
 
 
@@ -39,7 +41,7 @@ class Frozen:
         return outer.agents, outer
 
     def tell(
-        self, key: jax.Array, outer: OuterState, lineup: Lineup, trial: Trial
+        self, key: jax.Array, outer: OuterState, lineup: Lineup, trial: Trial | Rollout
     ) -> tuple[OuterState, tuple[Stats, ...]]:
         """Returns `outer` unchanged, and nothing to report."""
         del key, trial
@@ -61,7 +63,7 @@ class Gradient:
         return outer.agents, outer
 
     def tell(
-        self, key: jax.Array, outer: OuterState, lineup: Lineup, trial: Trial
+        self, key: jax.Array, outer: OuterState, lineup: Lineup, trial: Trial | Rollout
     ) -> tuple[OuterState, tuple[Stats, ...]]:
         """Returns the outer state after the updates, and each slot's statistics.
 

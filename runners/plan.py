@@ -9,7 +9,7 @@ import numpy as np
 
 import paxenv
 from paxenv.registry import GameSpec, find
-from runners import seating
+from runners import seating, single
 from runners.config import AgentConfig, ConfigError, ExperimentConfig
 from runners.config.coerce import coerce
 from runners.experiment import Experiment
@@ -17,6 +17,8 @@ from runners.outer import Frozen, Gradient
 
 #: Fields of params that hold a payoff.
 PAYOFFS = ("payoff_matrix", "payoff_table")
+#: Games of an evaluation of `sarl`, at least; rollouts there may have a single one.
+MIN_SARL_EPISODES = 32
 STEP_OPTIONS = ("num_inner_steps", "num_outer_steps")
 
 
@@ -63,7 +65,7 @@ class Plan:
             for agent in self.config.agents
             for player in agent.players
         }
-        return tuple(seats[p + 1] for p in range(self.env.num_players))
+        return tuple(seats[player] for player in sorted(seats))
 
     @property
     def title(self) -> str:
@@ -82,19 +84,22 @@ def prepare(config: ExperimentConfig) -> Plan:
     env, params, notices = make_game(game, config.env.options)
     agents = seating.seated(config.agents, game, env.num_players)
     if config.runner == "eval":
-        agents = tuple(
-            agent
-            if agent.model_path is None
-            else dataclasses.replace(agent, name=seating.saved_record(agent)["agent"])
-            for agent in agents
-        )
+        agents = tuple(seating.with_saved_name(agent) for agent in agents)
     config = dataclasses.replace(config, agents=agents)
-    num_iterations, rounding = _num_iterations(config, env)
-    slots = tuple(
-        seating.make_slot(i, agent, env, config, num_iterations)
-        for i, agent in enumerate(agents)
-    )
-    training = config.runner == "rl"
+    made = [seating.make_agent(i, a, env, config) for i, a in enumerate(agents)]
+    num_steps = None
+    if config.runner == "sarl":
+        env, params = single.make_game(config, env, params, made)
+        made = made[:1]
+        num_steps = made[0].rollout_length(config.num_envs)
+    num_iterations, rounding = _num_iterations(config, env, num_steps)
+    slots = []
+    for i, agent in enumerate(made):
+        inner = agents[i].clock == "inner" and num_steps is None
+        updates = num_iterations * (env.num_outer_steps if inner else 1)
+        agent = seating.planned(agent, updates)
+        slots.append(seating.make_slot(i, agents[i], agent, env, config, num_steps))
+    training = config.runner != "eval"
     if training and not any(slot.learns for slot in slots):
         raise ConfigError(
             f"nobody learns in {' v '.join(a.name for a in agents)}: `paxrun eval` "
@@ -102,18 +107,19 @@ def prepare(config: ExperimentConfig) -> Plan:
         )
     experiment = Experiment(
         env=env,
-        slots=slots,
+        slots=tuple(slots),
         outer=Gradient() if training else Frozen(),
         num_games=config.num_envs,
         num_opponents=config.num_opponents,
         chunk_size=min(config.chunk_size, num_iterations),
+        num_steps=num_steps,
     )
     if not config.name:
         config = dataclasses.replace(config, name=_custom_name(game, agents))
     if training:
         notices += rounding
     else:
-        notices += seating.untrained(agents, slots)
+        notices += seating.untrained(agents, experiment.slots)
     return Plan(config, game, experiment, params, num_iterations, notices)
 
 
@@ -123,8 +129,16 @@ def evaluation(plan: Plan) -> Plan:
     slots = tuple(
         seating.frozen(slot, config.deterministic) for slot in plan.experiment.slots
     )
+    games = plan.config.eval_episodes
+    if games is None and plan.config.runner == "sarl":
+        games = max(plan.config.num_envs, MIN_SARL_EPISODES)
     experiment = dataclasses.replace(
-        plan.experiment, slots=slots, outer=Frozen(), chunk_size=1
+        plan.experiment,
+        slots=slots,
+        outer=Frozen(),
+        num_games=games or plan.config.num_envs,
+        chunk_size=1,
+        num_steps=None,
     )
     return Plan(config, plan.game, experiment, plan.params, 1)
 
@@ -153,12 +167,14 @@ def payoff_table(params: Any) -> np.ndarray | None:
     return None
 
 
-def _num_iterations(config: ExperimentConfig, env: Any) -> tuple[int, tuple[str, ...]]:
+def _num_iterations(
+    config: ExperimentConfig, env: Any, num_steps: int | None
+) -> tuple[int, tuple[str, ...]]:
     """Returns how many iterations hold `total_timesteps`, and a notice if not exact."""
     if config.runner == "eval":
         return 1, ()
-    trial = env.num_inner_steps * env.num_outer_steps
-    steps = trial * config.num_envs * config.num_opponents
+    each = num_steps or env.num_inner_steps * env.num_outer_steps
+    steps = each * config.num_envs * config.num_opponents
     iterations = -(-config.total_timesteps // steps)
     total = iterations * steps
     if total == config.total_timesteps:
@@ -168,7 +184,7 @@ def _num_iterations(config: ExperimentConfig, env: Any) -> tuple[int, tuple[str,
         games += f" x {config.num_opponents} opponents"
     return iterations, (
         f"total_timesteps={config.total_timesteps:_} is "
-        f"{config.total_timesteps / steps:.2f} iterations of {games} x {trial} steps: "
+        f"{config.total_timesteps / steps:.2f} iterations of {games} x {each} steps: "
         f"{iterations} iterations are run, {total:_} steps",
     )
 

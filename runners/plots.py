@@ -38,7 +38,7 @@ def reward_curve(outcome: Outcome, history: Sequence[Chunk], path: Path) -> None
     # Where a seed saw no episode end, there is nothing to draw.
     ended = (_column(history, EPISODE_COUNT) > 0).all(axis=0)
     steps = np.arange(1, count + 1) * plan.steps_per_iteration
-    for p, agent in enumerate(plan.names):
+    for p, agent in enumerate(plan.names[: plan.env.num_players]):
         values = _column(history, f"episode/reward_per_step/player_{p + 1}")
         figures.draw_curve(
             axes, p, steps[ended], values[:, ended], f"player {p + 1} ({agent})"

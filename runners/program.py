@@ -1,139 +1,174 @@
-"""A plan compiled for all seeds at once, and the loop of the host around it."""
+"""An experiment compiled for all seeds at once: whole chunks, or stage by stage."""
 
-import dataclasses
-import time
-from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+import functools
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from runners.experiment import RunState, train_chunk
-from runners.plan import Plan
+from runners.axes import map_axis
+from runners.experiment import Experiment, RunState, rollout, train_chunk, update
 
-#: Seconds between two visits of the host that the loop aims at.
-CHUNK_SECONDS = 1.0
+Rows = dict[str, np.ndarray]
+
 #: Tag of evaluations under a run key; 0 to 3 belong to the experiment.
 EVALUATION = 4
 
 
-class Chunk(NamedTuple):
-    """What one visit of the host sees.
+def run_keys(seed: int, num_seeds: int = 1, *, evaluation: bool = False) -> jax.Array:
+    """Returns the run key of every seed, `[seeds]`.
+
+    Run i gets `fold_in(key(seed), i)`, and an evaluation that key folded once more:
+    it never meets a key of training.
+    """
+    root = jax.random.key(seed)
+    keys = jax.vmap(jax.random.fold_in, (None, 0))(root, jnp.arange(num_seeds))
+    if evaluation:
+        keys = jax.vmap(jax.random.fold_in, (0, None))(keys, EVALUATION)
+    return keys
+
+
+def initial_state(experiment: Experiment, keys: jax.Array, params: Any) -> RunState:
+    """Returns the state before the first iteration, leaves `[seeds, ...]`.
+
+    Args:
+        experiment: What will run.
+        keys: The run keys, `[seeds]`.
+        params: The game's numbers, the same for all seeds.
+    """
+    # One compile instead of one for each operation of an initialiser.
+    return _init(experiment, keys, params)
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _init(experiment: Experiment, keys: jax.Array, params: Any) -> RunState:
+    return map_axis(experiment.init, (0, None), keys.shape[0])(keys, params)
+
+
+class Program:
+    """An experiment, the state of all its seeds, and what advances it.
+
+    `run` takes many iterations in one compiled call. `rollout` and `update` take one
+    in two calls, with the same keys. Each of them consumes the state that it finds:
+    keep copies, not references.
 
     Attributes:
-        first: Number of the first iteration, from 0.
-        rows: Metrics by name, float32 `[seeds, iterations of the chunk]`.
-        seconds: Wall-clock seconds since the loop began, without compilation.
+        experiment: What runs.
+        state: Leaves `[seeds, ...]`, on the device.
+        iteration: Iterations that have been run.
     """
 
-    first: int
-    rows: dict[str, np.ndarray]
-    seconds: float
+    def __init__(self, experiment: Experiment, state: RunState) -> None:
+        self.experiment = experiment
+        self._lowered: Any = None
+        self._compiled: Any = None
+        self._played: Any = None
+        self.load(state)
+
+    def load(self, state: RunState) -> None:
+        """Goes on from another state; its buffers are copied."""
+        self.state = jax.tree.map(jnp.copy, state)
+        self.iteration = int(np.asarray(state.iteration)[0])
 
     @property
-    def length(self) -> int:
-        """The number of iterations."""
-        return next(iter(self.rows.values())).shape[1]
+    def num_seeds(self) -> int:
+        """Length of the leading axis."""
+        return self.state.iteration.shape[0]
 
+    @property
+    def env_steps(self) -> int:
+        """Environment steps of one seed so far."""
+        return self.iteration * self.experiment.steps_per_iteration
 
-@dataclasses.dataclass
-class Program:
-    """A compiled plan and where it stands.
+    def trace(self) -> None:
+        """Finds what does not fit together, before anything is compiled.
 
-    Attributes:
-        plan: What runs.
-        state: The state of all seeds, leaves `[seeds, ...]`, on the device.
-        compiled: `(state, number of iterations) -> (state, rows)`; takes the state.
-    """
-
-    plan: Plan
-    state: RunState
-    compiled: Callable[[RunState, jax.Array], tuple[RunState, dict[str, jax.Array]]]
-
-    def chunks(self, stop: Callable[[], bool] = lambda: False) -> Iterator[Chunk]:
-        """Runs to the end, and yields after each chunk; `stop` is asked in between.
-
-        The length of a chunk follows from the time that the last one took; results do
-        not depend on it.
+        Raises:
+            ValueError: If shapes do not fit, such as a batch and its minibatches.
         """
-        first, length, start = 0, 1, time.perf_counter()
-        while first < self.plan.num_iterations and not stop():
-            length = min(length, self.plan.num_iterations - first)
-            began = time.perf_counter()
-            self.state, rows = self.compiled(self.state, jnp.int32(length))
-            host = {k: np.asarray(v)[:, :length] for k, v in rows.items()}
-            now = time.perf_counter()
-            yield Chunk(first, host, now - start)
-            first += length
-            wanted = int(length * CHUNK_SECONDS / max(now - began, 1e-6))
-            length = max(1, min(wanted, 4 * length, self.plan.experiment.chunk_size))
+        self._lowered = _chunk.lower(self.experiment, self.state, jnp.int32(1))
+
+    def compile(self) -> None:
+        """Compiles `run`."""
+        if self._lowered is None:
+            self.trace()
+        lowered: Any = self._lowered
+        self._compiled = lowered.compile()
+
+    def run(self, num_iterations: int) -> Rows:
+        """Runs iterations and returns their metrics, float32 `[seeds, iterations]`.
+
+        Args:
+            num_iterations: At most `experiment.chunk_size`.
+        """
+        if not 1 <= num_iterations <= self.experiment.chunk_size:
+            raise ValueError(
+                f"num_iterations must be in [1, {self.experiment.chunk_size}], the "
+                f"chunk size, got {num_iterations}"
+            )
+        if self._compiled is None:
+            self.compile()
+        run: Any = self._compiled
+        self.state, rows = run(self.state, jnp.int32(num_iterations))
+        self.iteration += num_iterations
+        return {k: np.asarray(v)[:, :num_iterations] for k, v in rows.items()}
+
+    def rollout(self) -> Rows:
+        """Runs the first stage of an iteration; metrics are `[seeds, 1]`."""
+        self._played, row = _rollout(self.experiment, self.state)
+        return {k: np.asarray(v)[:, None] for k, v in row.items()}
+
+    def update(self) -> Rows:
+        """Runs the second stage of an iteration; metrics are `[seeds, 1]`.
+
+        Raises:
+            RuntimeError: If `rollout` has not been run before.
+        """
+        if self._played is None:
+            raise RuntimeError("there is nothing to learn from: call rollout() first")
+        played, self._played = self._played, None
+        self.state, row = _update(self.experiment, self.state, played)
+        self.iteration += 1
+        return {k: np.asarray(v)[:, None] for k, v in row.items()}
 
     def agents(self, seed_index: int) -> tuple[Any, ...]:
         """Returns one seed's training states, in the order of the slots."""
         return jax.tree.map(lambda x: x[seed_index], self.state.agents)
 
 
-def run_keys(plan: Plan) -> jax.Array:
-    """Returns the run key of every seed, `[seeds]`.
+@functools.partial(jax.jit, static_argnums=0, donate_argnums=1)
+def _chunk(
+    experiment: Experiment, state: RunState, num_iterations: jax.Array
+) -> tuple[RunState, Any]:
+    def run(state: RunState) -> Any:
+        return train_chunk(experiment, state, num_iterations)
 
-    Run i gets `fold_in(key(seed), i)`, and an evaluation that key folded once more:
-    it never meets a key of training.
-    """
-    root = jax.random.key(plan.config.seed)
-    keys = jax.vmap(jax.random.fold_in, (None, 0))(
-        root, jnp.arange(plan.config.num_seeds)
-    )
-    if plan.config.runner == "eval":
-        keys = jax.vmap(jax.random.fold_in, (0, None))(keys, EVALUATION)
-    return keys
+    return map_axis(run, (0,), state.iteration.shape[0])(state)
 
 
-@dataclasses.dataclass
-class Traced:
-    """A plan that has been traced, so that its shapes are known to fit.
-
-    Attributes:
-        plan: What will run.
-        state: The state before the first iteration, leaves `[seeds, ...]`.
-        lowered: The traced program.
-    """
-
-    plan: Plan
-    state: RunState
-    lowered: Any
-
-    def compile(self) -> Program:
-        """Returns the program, ready to run."""
-        return Program(self.plan, self.state, self.lowered.compile())
+@functools.partial(jax.jit, static_argnums=0)
+def _rollout(experiment: Experiment, state: RunState) -> Any:
+    play = functools.partial(rollout, experiment)
+    return map_axis(play, (0,), state.iteration.shape[0])(state)
 
 
-def trace_plan(plan: Plan, states: dict[int, Any] | None = None) -> Traced:
-    """Returns the traced plan.
-
-    Args:
-        plan: What to run.
-        states: Training states to start from, by slot, leaves `[seeds, ...]`; the
-            other slots start afresh.
-
-    Raises:
-        ValueError: If shapes do not fit, such as a batch and its minibatches.
-    """
-    experiment = plan.experiment
-
-    def chunk(state: RunState, num_iterations: jax.Array) -> Any:
-        return jax.vmap(lambda s: train_chunk(experiment, s, num_iterations))(state)
-
-    # One compile instead of one for each operation of an initialiser.
-    init = jax.jit(jax.vmap(lambda key: experiment.init(key, plan.params)))
-    state = init(run_keys(plan))
-    state = with_agents(state, states or {})
-    lowered = jax.jit(chunk, donate_argnums=0).lower(state, jnp.int32(1))
-    return Traced(plan, state, lowered)
+@functools.partial(jax.jit, static_argnums=0, donate_argnums=1)
+def _update(experiment: Experiment, state: RunState, played: Any) -> Any:
+    learn = functools.partial(update, experiment)
+    return map_axis(learn, (0, 0), state.iteration.shape[0])(state, played)
 
 
 def with_agents(state: RunState, states: dict[int, Any]) -> RunState:
-    """Returns the state with copies of other training states in some slots."""
+    """Returns the state with copies of other training states in some slots.
+
+    Args:
+        state: The state of all seeds.
+        states: Training states by slot, leaves `[seeds, ...]`.
+
+    Raises:
+        ValueError: If a shape is not the slot's.
+    """
     agents = list(state.agents)
     for index, given in states.items():
         agents[index] = jax.tree.map(_fitted, agents[index], given)

@@ -18,38 +18,47 @@ Row = dict[str, jax.Array]
 FINITE = "health/finite"
 
 
-def make_row(
-    env: Environment,
-    slots: tuple[Slot, ...],
-    play: Trial | Rollout,
-    outer_stats: tuple[Stats, ...],
-    agents: tuple[TrainingState, ...],
+def rollout_row(
+    env: Environment, slots: tuple[Slot, ...], play: Trial | Rollout
 ) -> Row:
-    """Returns the metrics of one iteration, float32 scalars by name.
+    """Returns the metrics of what was played, float32 scalars by name.
 
     Args:
         env: The game.
         slots: Who played.
         play: What was played, with a leading axis `[opponents]`.
-        outer_stats: For each slot what its update on the trial clock reported.
-        agents: The training states after the updates.
     """
     row: dict[str, Any] = means(summed(play.episodes))
     totals = jax.tree.map(lambda x: x.sum(0), play.totals)
     named = env.metrics_final(env.metrics_init().replace(totals=totals))
     row |= {f"env/{name}": value for name, value in named.items()}
-    losses: list[jax.Array] = []
-    for slot, experience, inner, outer in zip(
-        slots, play.experiences, play.stats, outer_stats, strict=True
+    for slot, experience, inner in zip(
+        slots, play.experiences, play.stats, strict=True
     ):
-        report = {k: jnp.mean(v) for k, v in inner.items()} | outer
-        losses += [x for name, x in report.items() if name.startswith("loss/")]
-        seat = f"player_{min(slot.players) + 1}"
-        row |= {f"train/{seat}/{name}": value for name, value in report.items()}
+        row |= _of_slot("train", slot, {k: jnp.mean(v) for k, v in inner.items()})
         if experience is not None:
-            row |= {f"rollout/{k}/{seat}": x for k, x in _steps(experience).items()}
+            row |= _of_slot("rollout", slot, _steps(experience), last=True)
+    return _float32(row)
+
+
+def update_row(
+    slots: tuple[Slot, ...],
+    stats: tuple[Stats, ...],
+    agents: tuple[TrainingState, ...],
+) -> Row:
+    """Returns the metrics of the updates on the trial clock, float32 scalars by name.
+
+    Args:
+        slots: Who learnt.
+        stats: For each slot what its update reported.
+        agents: The training states after the updates.
+    """
+    row: dict[str, Any] = {}
+    for slot, report in zip(slots, stats, strict=True):
+        row |= _of_slot("train", slot, report)
+    losses = [x for name, x in row.items() if "/loss/" in name]
     row[FINITE] = finite((losses, [agent.params for agent in agents]))
-    return {k: jnp.asarray(v, jnp.float32) for k, v in sorted(row.items())}
+    return _float32(row)
 
 
 def finite(tree: Any) -> jax.Array:
@@ -60,6 +69,19 @@ def finite(tree: Any) -> jax.Array:
         if jnp.issubdtype(jnp.asarray(x).dtype, jnp.inexact)
     ]
     return jnp.all(jnp.stack(leaves)) if leaves else jnp.ones((), bool)
+
+
+def _of_slot(group: str, slot: Slot, named: Stats, *, last: bool = False) -> Stats:
+    """Returns `group/player_i/name`, or `group/name/player_i` with `last`."""
+    seat = f"player_{min(slot.players) + 1}"
+    return {
+        f"{group}/{name}/{seat}" if last else f"{group}/{seat}/{name}": x
+        for name, x in named.items()
+    }
+
+
+def _float32(row: dict[str, Any]) -> Row:
+    return {k: jnp.asarray(v, jnp.float32) for k, v in sorted(row.items())}
 
 
 def _steps(experience: Any) -> Stats:

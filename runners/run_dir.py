@@ -8,6 +8,7 @@ exp/<experiment>/<UTC time>_s<seed>_<6 hex>/
     logs/eval.jsonl       evaluation: one row for each seed
     tb/                   the metrics for TensorBoard, means over seeds
     wandb_id.txt          the run's id at Weights & Biases, if it is logged there
+    checkpoints/          step_<env steps>/, from which `paxrun resume` goes on
     models/               weights
     artifacts/            results.json and pictures
 """
@@ -100,6 +101,11 @@ class RunDir:
     def eval_metrics(self) -> Path:
         """The metrics of evaluations, one row for each seed."""
         return self.path / "logs" / "eval.jsonl"
+
+    @property
+    def checkpoints(self) -> Path:
+        """The folder of checkpoints."""
+        return self.path / "checkpoints"
 
     @property
     def tensorboard(self) -> Path:

@@ -52,28 +52,65 @@ def seated(
     return tuple(filled)
 
 
-def make_slot(
-    index: int,
-    agent: AgentConfig,
-    env: Any,
-    config: ExperimentConfig,
-    num_iterations: int,
-) -> Slot:
-    """Returns the slot of one agent, made for its seat.
+def make_agent(
+    index: int, agent: AgentConfig, env: Any, config: ExperimentConfig
+) -> Agent:
+    """Returns an agent made for its seat.
 
     Args:
         index: Its place in the config, for messages.
         agent: The agent, with its players.
-        env: The game.
+        env: The game, with all its players.
         config: The experiment.
-        num_iterations: How many iterations are planned.
 
     Raises:
         PairingError: If the agent cannot play the seat; names those that can.
-        ValueError: If an option is unknown or refused, or a batch does not split.
+        ValueError: If an option is unknown or refused.
+    """
+    where = f"agent{index + 1}"
+    trained = config.runner == "eval" or (config.runner == "sarl" and index > 0)
+    if trained and agent.model_path is not None:
+        options = saved_record(agent)["config"]
+    else:
+        options = _agent_options(where, agent, config.runner)
+    try:
+        return registry.make_agent(
+            agent.name, env, player=agent.players[0] - 1, **options
+        )
+    except registry.PairingError:
+        raise
+    except ValueError as error:
+        raise ConfigError(f"{where} ({agent.name}): {error}") from error
+
+
+def planned(made: Agent, num_updates: int) -> Agent:
+    """Returns a learner that knows how often it will update, for its schedules."""
+    plan: Any = getattr(made, "planned", None)
+    return made if plan is None else plan(num_updates)
+
+
+def make_slot(
+    index: int,
+    agent: AgentConfig,
+    made: Agent,
+    env: Any,
+    config: ExperimentConfig,
+    num_steps: int | None,
+) -> Slot:
+    """Returns the slot of one agent.
+
+    Args:
+        index: Its place in the config.
+        agent: The agent, with its players.
+        made: The agent, made for its seat.
+        env: The game that is played; that of `sarl` has one player.
+        config: The experiment.
+        num_steps: Steps of an iteration in endless streams, None for trials.
+
+    Raises:
+        ValueError: If a batch does not split.
     """
     players = tuple(player - 1 for player in agent.players)
-    made = _make_agent(index, agent, env, config, num_iterations)
     if config.runner == "eval":
         return frozen(Slot(agent=made, players=players), config.deterministic)
     slot = Slot(
@@ -82,7 +119,7 @@ def make_slot(
         clock=agent.clock,
         per_opponent=made.learns and config.num_opponents > 1 and index > 0,
     )
-    _check_batch(slot, env, config)
+    _check_batch(slot, env, config, num_steps)
     return slot
 
 
@@ -94,39 +131,9 @@ def frozen(slot: Slot, deterministic: bool) -> Slot:
     return dataclasses.replace(slot, agent=agent, clock="none")
 
 
-def _make_agent(
-    index: int,
-    agent: AgentConfig,
-    env: Any,
-    config: ExperimentConfig,
-    num_iterations: int,
-) -> Any:
-    where = f"agent{index + 1}"
-    evaluated = config.runner == "eval" and agent.model_path is not None
-    options = (
-        saved_record(agent)["config"] if evaluated else _agent_options(where, agent)
-    )
-    try:
-        made = registry.make_agent(
-            agent.name, env, player=agent.players[0] - 1, **options
-        )
-    except registry.PairingError:
-        raise
-    except ValueError as error:
-        raise ConfigError(f"{where} ({agent.name}): {error}") from error
-    return _planned(made, agent, env, num_iterations)
-
-
-def _planned(made: Any, agent: AgentConfig, env: Any, num_iterations: int) -> Any:
-    """Returns a learner that knows how often it will update, for its schedules."""
-    planned = getattr(made, "planned", None)
-    if planned is None:
-        return made
-    per_trial = env.num_outer_steps if agent.clock == "inner" else 1
-    return planned(num_iterations * per_trial)
-
-
-def _check_batch(slot: Slot, env: Any, config: ExperimentConfig) -> None:
+def _check_batch(
+    slot: Slot, env: Any, config: ExperimentConfig, num_steps: int | None
+) -> None:
     """Raises ValueError if a learner cannot split what one update gets."""
     check: Any = getattr(slot.agent, "check_batch", None)
     if not slot.learns or check is None:
@@ -134,19 +141,21 @@ def _check_batch(slot: Slot, env: Any, config: ExperimentConfig) -> None:
     steps, games = env.num_inner_steps, config.num_envs * len(slot.players)
     if slot.clock == "trial":
         steps *= env.num_outer_steps
+    if num_steps is not None:
+        steps = num_steps
     if not slot.per_opponent:
         games *= config.num_opponents
     check(steps, games)
 
 
-def _agent_options(where: str, agent: AgentConfig) -> dict[str, Any]:
+def _agent_options(where: str, agent: AgentConfig, runner: str) -> dict[str, Any]:
     """Returns an agent's options in the types that it declares."""
-    types = option_types(registry.find(agent.name).load())
+    types = option_types(registry.find(agent.name).load(), runner)
     if types is None:
         return dict(agent.options)
     options = {}
     for name, value in agent.options.items():
-        if name in RUN_SETTINGS:
+        if name in RUN_SETTINGS and name not in types:
             raise ConfigError(
                 f"{where}.{name} is a setting of the run, not of an agent: write "
                 f"{RUN_SETTINGS[name]}"
@@ -160,6 +169,13 @@ def _agent_options(where: str, agent: AgentConfig) -> dict[str, Any]:
     return options
 
 
+def with_saved_name(agent: AgentConfig) -> AgentConfig:
+    """Returns the agent that its weights are of, where it has any."""
+    if agent.model_path is None:
+        return agent
+    return dataclasses.replace(agent, name=saved_record(agent)["agent"])
+
+
 def saved_record(agent: AgentConfig) -> dict[str, Any]:
     """Returns what is recorded beside an agent's weights: its name and its options."""
     try:
@@ -168,10 +184,11 @@ def saved_record(agent: AgentConfig) -> dict[str, Any]:
         raise ConfigError(f"model_path of {agent.name}: {error}") from error
 
 
-def option_types(agent_class: Any) -> dict[str, Any] | None:
+def option_types(agent_class: Any, runner: str = "rl") -> dict[str, Any] | None:
     """Returns the options that an agent takes, with their types; None if unknown.
 
-    They are the fields of its `config_class`, or its own where it has none.
+    They are the fields of its `config_class`, or its own where it has none, without
+    those that a run decides. With `sarl` the length of a rollout is an agent's own.
     """
     holder = getattr(agent_class, "config_class", agent_class)
     if not dataclasses.is_dataclass(holder):
@@ -179,6 +196,8 @@ def option_types(agent_class: Any) -> dict[str, Any] | None:
     hints = typing.get_type_hints(holder)
     inherited = () if holder is not agent_class else dataclasses.fields(Agent)
     hidden = {field.name for field in inherited} | RUN_SETTINGS.keys()
+    if runner == "sarl":
+        hidden -= {"n_steps"}
     names = [f.name for f in dataclasses.fields(holder) if f.init]
     return {name: hints[name] for name in names if name not in hidden}
 

@@ -9,7 +9,9 @@ import click
 #: Command, module, and what the list of commands says about it.
 COMMANDS = {
     "rl": "runners.cli.experiment",
+    "sarl": "runners.cli.experiment",
     "eval": "runners.cli.experiment",
+    "resume": "runners.cli.experiment",
     "run": "runners.cli.experiment",
     "play": "runners.cli.play",
     "describe": "runners.cli.describe",
@@ -35,6 +37,8 @@ HELP = """Social-dilemma games and learning agents, from the command line.
   paxrun rl imp/tabular_v_tabular         run a stored experiment
   paxrun rl --env IPD --agent2 AllD       choose the game and the players
   paxrun rl ipd/ppo num_envs=10 seed=3    change settings
+  paxrun sarl --env CartPole              train one agent in a game of its own
+  paxrun resume RUN_DIR                   go on with a run that was stopped
   paxrun eval --agent1 Grim --agent2 Random
   paxrun play IPD --against TitForTat     play it yourself
 

@@ -8,10 +8,13 @@ import click
 
 
 @contextlib.contextmanager
-def user_errors(*, every_value_error: bool = False) -> Iterator[None]:
+def user_errors(
+    *kinds: type[Exception], every_value_error: bool = False
+) -> Iterator[None]:
     """Turns a ConfigError inside into a usage error.
 
     Args:
+        *kinds: What else is the user's mistake.
         every_value_error: Whether any ValueError is the user's: true where only what
             the user wrote is being read and put together.
     """
@@ -19,12 +22,24 @@ def user_errors(*, every_value_error: bool = False) -> Iterator[None]:
 
     try:
         yield
-    except ConfigError as error:
+    except (ConfigError, *kinds) as error:
         raise click.UsageError(str(error), click.get_current_context()) from error
     except ValueError as error:
         if not every_value_error:
             raise
         raise click.UsageError(str(error), click.get_current_context()) from error
+
+
+@contextlib.contextmanager
+def failed_runs() -> Iterator[None]:
+    """Turns the failure of a run inside into a message and exit code 1."""
+    from runners.checkpoints import SaveError
+    from runners.loop import NonFiniteError
+
+    try:
+        yield
+    except (NonFiniteError, SaveError) as error:
+        raise click.ClickException(str(error)) from error
 
 
 class SettingsCommand(click.Command):

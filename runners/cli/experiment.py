@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from runners.cli.errors import SettingsCommand, user_errors
+from runners.cli.errors import SettingsCommand, failed_runs, user_errors
 
 INTERRUPTED = 130
 
@@ -45,8 +45,19 @@ def experiment_options(command: Callable[..., None]) -> Callable[..., None]:
     )
 
 
+def training_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Adds what to do with a `--save-dir` that holds a run already."""
+    command = click.option(
+        "--overwrite", is_flag=True, help="Delete the run in --save-dir first."
+    )(command)
+    return click.option(
+        "--resume", is_flag=True, help="Go on with the run in --save-dir, if any."
+    )(command)
+
+
 @click.command(cls=SettingsCommand)
 @experiment_options
+@training_options
 def rl(words: tuple[str, ...], **options: Any) -> None:
     """Train agents by reinforcement learning.
 
@@ -57,8 +68,56 @@ def rl(words: tuple[str, ...], **options: Any) -> None:
     run_experiment(words, {**options, "runner": "rl"})
 
 
+@click.command(cls=SettingsCommand)
+@experiment_options
+@training_options
+def sarl(words: tuple[str, ...], **options: Any) -> None:
+    """Train one agent by reinforcement learning.
+
+    Player 1 learns, in rollouts of agent1.n_steps steps of endless play; the other
+    players are a part of its game and do not learn. EXPERIMENT is a stored one, such
+    as sarl/cartpole; or choose: --env CartPole, --env IPD --agent1 DQN.
+    """
+    run_experiment(words, {**options, "runner": "sarl"})
+
+
+@click.command()
+@click.argument("run_dir", metavar="RUN_DIR")
+@click.option(
+    "--from",
+    "which",
+    metavar="STEP",
+    default="latest",
+    show_default=True,
+    help="A checkpoint: its environment steps, latest or best.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")
+def resume(run_dir: str, which: str, as_json: bool) -> None:
+    """Go on with a run that was stopped, in its own directory.
+
+    It ends as it would have ended without the stop, bit for bit.
+    """
+    from runners.cli.progress import ProgressObserver
+    from runners.resuming import plan_of_run
+
+    with user_errors(every_value_error=True):
+        plan, run = plan_of_run(run_dir)
+    from runners.checkpoints import CheckpointError
+    from runners.launch import resume_plan
+
+    step = int(which) if which.isdigit() else which
+    with (
+        user_errors(CheckpointError),
+        ProgressObserver(plan) as observer,
+        failed_runs(),
+    ):
+        outcome, _ = resume_plan(plan, run, observer, step)
+    _finish(outcome, run, as_json)
+
+
 @click.command("run", cls=SettingsCommand)
 @experiment_options
+@training_options
 @click.option("--deterministic", is_flag=True, help="Evaluate the likeliest actions.")
 def run(words: tuple[str, ...], **options: Any) -> None:
     """Run an experiment with the runner that it names.
@@ -89,21 +148,43 @@ def evaluate(words: tuple[str, ...], **options: Any) -> None:
 
 def run_experiment(words: tuple[str, ...], options: dict[str, Any]) -> None:
     """Loads, checks, runs and reports one experiment."""
-    from runners.cli.progress import ProgressObserver, say
+    from runners.cli.progress import ProgressObserver
 
     as_json, dry_run = options.pop("as_json"), options.pop("dry_run")
+    go_on, overwrite = options.pop("resume", False), options.pop("overwrite", False)
     with user_errors(every_value_error=True):
         plan = _plan(words, options)
     _announce(plan)
     if dry_run:
         _show(plan, as_json)
         return
-    from runners.launch import run_plan
-    from runners.run_dir import RunDir
+    from runners.checkpoints import CheckpointError
+    from runners.launch import resume_plan, run_plan
+    from runners.resuming import opened, start
 
-    with user_errors(), ProgressObserver(plan) as observer:
-        outcome, run_dir = run_plan(
-            plan, lambda: RunDir.create(plan.config, sys.argv[1:]), observer
+    with (
+        user_errors(CheckpointError),
+        ProgressObserver(plan) as observer,
+        failed_runs(),
+    ):
+        run = start(plan.config, resume=go_on, overwrite=overwrite)
+        if run is not None:
+            outcome, run_dir = resume_plan(plan, run, observer)
+        else:
+            outcome, run_dir = run_plan(
+                plan, lambda: opened(plan.config, sys.argv[1:], overwrite), observer
+            )
+    _finish(outcome, run_dir, as_json)
+
+
+def _finish(outcome: Any, run_dir: Any, as_json: bool) -> None:
+    """Reports what came out; exits with 130 after an interruption."""
+    from runners.cli.progress import say, warn
+
+    if outcome.first_non_finite is not None:
+        warn(
+            f"WARNING: from update {outcome.first_non_finite} on a loss or a parameter "
+            "is NaN or infinite; the results mean nothing"
         )
     if as_json:
         result = {**outcome.as_dict(), "run_dir": str(run_dir.path)}
@@ -111,7 +192,10 @@ def run_experiment(words: tuple[str, ...], options: dict[str, Any]) -> None:
     else:
         _report(outcome, run_dir)
     if outcome.interrupted:
-        say(f"interrupted after {outcome.num_iterations} iterations; weights are saved")
+        say(
+            f"interrupted after {outcome.num_iterations} iterations; everything is "
+            f"saved: paxrun resume {run_dir.path}"
+        )
         click.get_current_context().exit(INTERRUPTED)
 
 
@@ -167,7 +251,7 @@ def _report(outcome: Any, run_dir: Any) -> None:
     console = Console(highlight=False)
     if outcome.evaluation:
         print_report(outcome, console)
-    if outcome.plan.config.runner == "rl" and outcome.seconds > 0:
+    if outcome.plan.config.runner != "eval" and outcome.seconds > 0:
         rate = outcome.total_steps / outcome.seconds
         console.print(
             f"{outcome.total_steps:,} steps in {outcome.seconds:.1f} s "

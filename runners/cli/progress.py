@@ -15,8 +15,8 @@ from rich.progress import (
 )
 
 from runners.launch import Observer
+from runners.loop import Chunk
 from runners.plan import Plan
-from runners.program import Chunk
 from runners.run_dir import RunDir
 
 
@@ -67,7 +67,7 @@ class ProgressObserver(Observer):
     def on_chunk(self, chunk: Chunk) -> None:
         rewards = [
             chunk.rows[f"episode/reward_per_step/player_{p + 1}"][:, -1].mean()
-            for p in range(len(self._plan.names))
+            for p in range(self._plan.env.num_players)
         ]
         self._progress.update(
             self._task,

@@ -6,7 +6,8 @@ from typing import Any
 
 from paxenv.registry import closest
 
-RUNNERS = ("rl", "eval")
+RUNNERS = ("rl", "sarl", "eval")
+NON_FINITE = ("stop", "continue")
 CLOCKS = ("trial", "inner")
 WANDB_MODES = ("offline", "online")
 MAX_SEED = 2**31
@@ -101,7 +102,9 @@ class ExperimentConfig:
         description: What is played.
         expected: What comes out.
         source: Where the setting or the expectation comes from.
-        runner: `"rl"` trains, `"eval"` plays without learning.
+        runner: `"rl"` trains everybody who learns; `"sarl"` trains player 1, to whom
+            the others, who do not learn, are a part of the game; `"eval"` plays
+            without learning.
         env: The game.
         agents: One entry for each agent; empty means PPO for player 1. Players for
             whom nobody is named are played by the game's usual opponent.
@@ -114,6 +117,17 @@ class ExperimentConfig:
         deterministic: Whether evaluations take the likeliest action.
         log_interval: Environment steps between two logged rows; 0 logs every
             iteration.
+        eval_interval: Environment steps between two evaluations; 0 evaluates at the
+            end only. The best evaluation is kept as a checkpoint.
+        eval_episodes: Games of an evaluation; None: as many as `num_envs`, at least 32
+            with `sarl`.
+        checkpoint_interval: Environment steps between two checkpoints; 0 saves one at
+            the end only.
+        max_checkpoints: How many of the latest checkpoints are kept.
+        keep_period: Environment steps between checkpoints that are kept for good.
+        non_finite: Whether a run whose loss or parameters become NaN or infinite is to
+            `"stop"` as failed, or to `"continue"` with a warning.
+        plot: Whether pictures are drawn at the end.
         chunk_size: Most iterations between two visits of the host.
         exp_dir: Where run directories are made.
         save_dir: The run directory itself, instead of a new one under `exp_dir`.
@@ -135,6 +149,13 @@ class ExperimentConfig:
     num_seeds: int = 1
     deterministic: bool = False
     log_interval: int = 0
+    eval_interval: int = 0
+    eval_episodes: int | None = None
+    checkpoint_interval: int = 0
+    max_checkpoints: int = 5
+    keep_period: int | None = None
+    non_finite: str = "stop"
+    plot: bool = True
     chunk_size: int = 64
     exp_dir: str = "exp"
     save_dir: str | None = None
@@ -149,12 +170,18 @@ class ExperimentConfig:
             "total_timesteps",
             "num_seeds",
             "chunk_size",
+            "max_checkpoints",
+            "eval_episodes",
+            "keep_period",
         )
         for field in counts:
-            if getattr(self, field) < 1:
-                raise ConfigError(f"{field} must be >= 1, got {getattr(self, field)}")
-        if self.log_interval < 0:
-            raise ConfigError(f"log_interval must be >= 0, got {self.log_interval}")
+            value = getattr(self, field)
+            if value is not None and value < 1:
+                raise ConfigError(f"{field} must be >= 1, got {value}")
+        for field in ("log_interval", "eval_interval", "checkpoint_interval"):
+            if getattr(self, field) < 0:
+                raise ConfigError(f"{field} must be >= 0, got {getattr(self, field)}")
+        _check_member("non_finite", self.non_finite, NON_FINITE)
         if not 0 <= self.seed < MAX_SEED:
             raise ConfigError(f"seed must be in [0, 2**31), got {self.seed}")
 

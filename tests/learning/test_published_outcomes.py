@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from runners.config import load
-from runners.launch import evaluate
+from runners.evaluating import Evaluation
+from runners.launch import program_of
+from runners.loop import Loop
 from runners.plan import prepare
-from runners.program import trace_plan
 
 NUM_SEEDS, ENOUGH = 10, 8
 
@@ -18,10 +19,10 @@ NUM_SEEDS, ENOUGH = 10, 8
 def trained(name, total_timesteps):
     """Trains a stored experiment and returns its evaluation, `[seeds]` by name."""
     words = [name, f"num_seeds={NUM_SEEDS}", f"total_timesteps={total_timesteps}"]
-    program = trace_plan(prepare(load(words))).compile()
-    for _ in program.chunks():
-        pass
-    return evaluate(program)
+    plan = prepare(load(words))
+    program = program_of(plan)
+    Loop(program, plan.num_iterations).run()
+    return Evaluation(plan).play(program.state.agents)
 
 
 def passed(name, total_timesteps, reward, cooperation):

@@ -9,10 +9,11 @@ import pytest
 
 from runners.config import ConfigError, load
 from runners.jsonl import read_rows
-from runners.launch import Observer, is_due, run_plan
+from runners.launch import Observer, program_of, run_plan
 from runners.plan import prepare
-from runners.program import run_keys, trace_plan
+from runners.program import run_keys
 from runners.run_dir import RunDir
+from runners.training import is_due
 
 TINY = ("num_envs=4", "num_inner_steps=5")
 
@@ -120,7 +121,7 @@ def test_the_seed_decides_parameters_and_first_games():
     """A32: seeds 0 and 1 differ in initial parameters, actions and returns."""
     words = ("total_timesteps=20",)
     first, again, other = (
-        trace_plan(plan_of(*words, f"seed={seed}")) for seed in (0, 0, 1)
+        program_of(plan_of(*words, f"seed={seed}")) for seed in (0, 0, 1)
     )
     leaves = [
         np.concatenate([x.ravel() for x in jax.tree.leaves(t.state.agents[0].params)])
@@ -130,14 +131,13 @@ def test_the_seed_decides_parameters_and_first_games():
     assert np.abs(leaves[0] - leaves[2]).max() > 0.01
     returns = []
     for traced in (first, again, other):
-        (chunk,) = traced.compile().chunks()
-        returns.append(chunk.rows["episode/return/player_1"].item())
+        returns.append(traced.run(1)["episode/return/player_1"].item())
     assert returns[0] == returns[1] != returns[2]
 
 
 def test_evaluations_never_meet_a_key_of_training():
-    training = jax.random.key_data(run_keys(plan_of("num_seeds=3")))
-    evaluation = jax.random.key_data(run_keys(plan_of("num_seeds=3", "eval=true")))
+    training = jax.random.key_data(run_keys(0, 3))
+    evaluation = jax.random.key_data(run_keys(0, 3, evaluation=True))
     assert not set(map(bytes, np.asarray(training))) & set(
         map(bytes, np.asarray(evaluation))
     )

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from runners.config import experiment_names, load
+from runners.launch import program_of
 from runners.plan import prepare
-from runners.program import trace_plan
 
 TINY = ("num_seeds=2", "num_envs=8", "num_inner_steps=8", "total_timesteps=64")
 
@@ -38,17 +38,17 @@ def test_a_family_runs(name):
     config = load([name])
     learners = [i for i, a in enumerate(config.agents) if a.options]
     plan = prepare(load([name, *TINY, *(words[i] for i in learners)]))
-    (chunk,) = trace_plan(plan).compile().chunks()
-    rewards = chunk.rows["episode/reward_per_step/player_1"]
+    rows = program_of(plan).run(1)
+    rewards = rows["episode/reward_per_step/player_1"]
     assert rewards.shape == (2, 1)
     assert np.isfinite(rewards).all()
-    losses = chunk.rows["train/player_1/loss/total"]
+    losses = rows["train/player_1/loss/total"]
     assert np.isfinite(losses).all()
 
 
 def test_titfortat_loses_exactly_once_to_a_defector():
     """One exploitation, then mutual defection: -301 / 150 and -298 / 150."""
     plan = prepare(load(["ipd/eval_tft_v_all_d", "num_envs=2"]))
-    (chunk,) = trace_plan(plan).compile().chunks()
-    rewards = [chunk.rows[f"episode/reward_per_step/player_{p}"].item() for p in (1, 2)]
+    rows = program_of(plan).run(1)
+    rewards = [rows[f"episode/reward_per_step/player_{p}"].item() for p in (1, 2)]
     np.testing.assert_allclose(rewards, [-301 / 150, -298 / 150], rtol=1e-6)

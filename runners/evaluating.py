@@ -1,0 +1,58 @@
+"""Evaluation of a plan's agents, compiled once and played as often as asked."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from runners.plan import Plan, evaluation
+from runners.program import Program, initial_state, run_keys, with_agents
+from runners.rows import FINITE
+
+#: Tag under the evaluation key: evaluations while training goes on.
+PERIODIC = 5
+
+
+class Evaluation:
+    """Plays the agents of a plan without learning, in games and keys of their own."""
+
+    def __init__(self, plan: Plan) -> None:
+        """Takes a plan of training; compiles nothing yet."""
+        self.plan = evaluation(plan)
+        self._program: Program | None = None
+
+    def play(
+        self, agents: tuple, env_steps: int | None = None
+    ) -> dict[str, np.ndarray]:
+        """Returns metrics `[seeds]` by name.
+
+        A seed whose agents hold a NaN gets NaN for everything: their policies have no
+        meaning.
+
+        Args:
+            agents: Training states in the order of the slots, leaves `[seeds, ...]`.
+            env_steps: Steps after which it takes place, for keys of its own; None at
+                the end of the run.
+        """
+        config = self.plan.config
+        keys = run_keys(config.seed, config.num_seeds, evaluation=True)
+        if env_steps is not None:
+            fold = jax.vmap(jax.random.fold_in, (0, None))
+            keys = fold(fold(keys, PERIODIC), jnp.uint32(env_steps % 2**32))
+        state = initial_state(self.plan.experiment, keys, self.plan.params)
+        state = with_agents(state, dict(enumerate(agents)))
+        if self._program is None:
+            self._program = Program(self.plan.experiment, state)
+        else:
+            self._program.load(state)
+        return meaningful(
+            {name: rows[:, 0] for name, rows in self._program.run(1).items()}
+        )
+
+
+def meaningful(metrics: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Returns metrics `[seeds]` with NaN for seeds whose agents are not finite."""
+    broken = metrics[FINITE] != 1
+    return {
+        name: values if name == FINITE else np.where(broken, np.nan, values)
+        for name, values in metrics.items()
+    }

@@ -1,0 +1,180 @@
+"""The loop of the host around a program: chunks, and what is due between them."""
+
+import dataclasses
+import time
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from runners.intervals import Interval
+from runners.program import Program, Rows
+from runners.rows import FINITE
+
+#: Seconds between two visits of the host that the loop aims at.
+CHUNK_SECONDS = 1.0
+NON_FINITE = ("stop", "continue")
+
+
+class NonFiniteError(RuntimeError):
+    """Training has diverged: a loss or a parameter is NaN or infinite.
+
+    Attributes:
+        iteration: The first bad iteration, from 1.
+        seed_index: The first seed in which it happened.
+    """
+
+    def __init__(self, iteration: int, seed_index: int, env_steps: int) -> None:
+        self.iteration, self.seed_index = iteration, seed_index
+        super().__init__(
+            f"update {iteration} (seed index {seed_index}, {env_steps:_} environment "
+            "steps) gave a loss or a parameter that is NaN or infinite: try a lower "
+            "learning_rate or a max_grad_norm, or go on regardless with "
+            "non_finite=continue"
+        )
+
+
+class Chunk(NamedTuple):
+    """What one visit of the host sees.
+
+    Attributes:
+        first: Number of the first iteration, from 0.
+        rows: Metrics by name, float32 `[seeds, iterations of the chunk]`.
+        seconds: Wall-clock seconds of training since the run began.
+    """
+
+    first: int
+    rows: Rows
+    seconds: float
+
+    @property
+    def length(self) -> int:
+        """The number of iterations."""
+        return next(iter(self.rows.values())).shape[1]
+
+    @property
+    def last(self) -> int:
+        """Iterations that have been run after it."""
+        return self.first + self.length
+
+
+class Task(NamedTuple):
+    """Something to do between chunks.
+
+    Attributes:
+        interval: When; it ends a chunk.
+        action: What, given the chunk that has just been run.
+    """
+
+    interval: Interval
+    action: Callable[[Chunk], None]
+
+
+class Stages(Protocol):
+    """Who looks in between the two stages of every iteration."""
+
+    def pre_rollout(self) -> None:
+        """Before anything is played."""
+
+    def post_rollout(self, rows: Rows) -> None:
+        """After it, with the metrics of what was played, `[seeds, 1]`."""
+
+    def pre_update(self) -> None:
+        """Before anybody learns."""
+
+    def post_update(self, rows: Rows) -> None:
+        """After it, with the metrics of the updates, `[seeds, 1]`."""
+
+
+@dataclasses.dataclass
+class Loop:
+    """Advances a program to `num_iterations`, and does what is due on the way.
+
+    The length of a chunk follows from the tasks and from the time that the last one
+    took; results do not depend on it.
+
+    Attributes:
+        program: What runs.
+        num_iterations: Where it ends, counted from the beginning of the run.
+        on_chunk: Called with every chunk, before the tasks.
+        tasks: What is done at intervals, in this order.
+        before_chunk: Called before every chunk.
+        stages: Who looks between the stages; None runs whole chunks.
+        non_finite: `"stop"` raises at the first NaN, `"continue"` only notes it.
+        seconds: Seconds of training that went before, in a run that is resumed.
+        first_non_finite: The first bad iteration so far, from 1; None is none.
+    """
+
+    program: Program
+    num_iterations: int
+    on_chunk: Sequence[Callable[[Chunk], None]] = ()
+    tasks: Sequence[Task] = ()
+    before_chunk: Callable[[], None] | None = None
+    stages: Stages | None = None
+    non_finite: str = "stop"
+    seconds: float = 0.0
+    first_non_finite: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.non_finite not in NON_FINITE:
+            raise ValueError(
+                f"non_finite must be one of {', '.join(NON_FINITE)}, got "
+                f"{self.non_finite!r}"
+            )
+
+    def run(self, stop: Callable[[], bool] = lambda: False) -> None:
+        """Runs to the end, or until `stop` says so between two chunks.
+
+        Raises:
+            NonFiniteError: At the first loss or parameter that is NaN or infinite,
+                after its chunk has been handed to `on_chunk`.
+        """
+        wanted = 1
+        while self.program.iteration < self.num_iterations and not stop():
+            began = time.perf_counter()
+            first = self.program.iteration
+            if self.before_chunk is not None:
+                self.before_chunk()
+            rows = self._advance(self._length(first, wanted))
+            taken = time.perf_counter() - began
+            self.seconds += taken
+            chunk = Chunk(first, rows, self.seconds)
+            for look in self.on_chunk:
+                look(chunk)
+            self._check(chunk)
+            for task in self.tasks:
+                if task.interval.is_due(chunk.last):
+                    task.action(chunk)
+            wanted = max(1, int(chunk.length * CHUNK_SECONDS / max(taken, 1e-6)))
+            wanted = min(wanted, 4 * chunk.length)
+
+    def _length(self, first: int, wanted: int) -> int:
+        """Returns the length of the next chunk: nothing that is due is run over."""
+        if self.stages is not None:
+            return 1
+        ends = [task.interval.next_due(first) for task in self.tasks]
+        nearest = min([self.num_iterations, *(end for end in ends if end is not None)])
+        return min(wanted, self.program.experiment.chunk_size, nearest - first)
+
+    def _advance(self, length: int) -> Rows:
+        if self.stages is None:
+            return self.program.run(length)
+        self.stages.pre_rollout()
+        seen = self.program.rollout()
+        self.stages.post_rollout(seen)
+        self.stages.pre_update()
+        learnt = self.program.update()
+        self.stages.post_update(learnt)
+        return seen | learnt
+
+    def _check(self, chunk: Chunk) -> None:
+        bad = np.argwhere(chunk.rows[FINITE].T != 1)  # by iteration, then seed
+        if not bad.size or self.first_non_finite is not None:
+            return
+        i, seed = (int(x) for x in bad[0])
+        self.first_non_finite = chunk.first + i + 1
+        if self.non_finite == "stop":
+            steps = self.program.experiment.steps_per_iteration
+            raise NonFiniteError(
+                self.first_non_finite, seed, self.first_non_finite * steps
+            )

@@ -1,0 +1,190 @@
+"""One plan in training: what is logged, evaluated and saved on the way."""
+
+import dataclasses
+import math
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from runners.checkpoints import CheckpointStore
+from runners.config.schema import as_dict
+from runners.evaluating import Evaluation
+from runners.intervals import Interval
+from runners.loop import Chunk, Loop, Task
+from runners.metrics_log import MetricsLog, open_metrics_log
+from runners.plan import Plan
+from runners.program import Program
+from runners.run_dir import RunDir
+from runners.sinks import Position
+
+#: What "best" compares, larger is better.
+BEST_METRIC = "episode/return/player_1"
+
+
+@dataclasses.dataclass
+class Training:
+    """A program in its run directory.
+
+    Attributes:
+        plan: What is trained.
+        program: Where it stands.
+        run_dir: Where everything goes.
+        seconds: Seconds of training before this process.
+        history: The chunks of this process.
+        first_non_finite: The first iteration, from 1, that gave a NaN; None is none.
+    """
+
+    plan: Plan
+    program: Program
+    run_dir: RunDir
+    seconds: float = 0.0
+    history: list[Chunk] = dataclasses.field(default_factory=list)
+    first_non_finite: int | None = None
+
+    def __post_init__(self) -> None:
+        self.evaluation = Evaluation(self.plan)
+        self._best = -math.inf
+        self._saved: int | None = None
+
+    def run(
+        self, stop: Callable[[], bool], on_chunk: Callable[[Chunk], None]
+    ) -> dict[str, np.ndarray]:
+        """Trains until the end, or until `stop`; returns the metrics of the end.
+
+        A checkpoint is always saved at the end, also of a run that was stopped.
+
+        Args:
+            stop: Asked between chunks.
+            on_chunk: Told after each chunk has been logged.
+
+        Returns:
+            Metrics `[seeds]` by name of the final agents; nothing if it was stopped.
+
+        Raises:
+            NonFiniteError: If it diverged. What had been saved before stays.
+        """
+        config = self.plan.config
+        with open_metrics_log(config, self.run_dir, self._position()) as log:
+            with self._open_store() as store:
+                loop = self._loop(log, store, on_chunk)
+                try:
+                    loop.run(stop)
+                finally:
+                    self.first_non_finite = loop.first_non_finite
+                    self.seconds = loop.seconds
+                log.flush()
+                self._save(store, None)
+            if self.program.iteration < self.plan.num_iterations:
+                return {}
+            metrics = self.evaluation.play(self.program.state.agents)
+            self._log_evaluation(log, metrics)
+        return metrics
+
+    def _loop(
+        self,
+        log: MetricsLog,
+        store: CheckpointStore,
+        on_chunk: Callable[[Chunk], None],
+    ) -> Loop:
+        config = self.plan.config
+        per_iteration = self.plan.steps_per_iteration
+
+        def evaluate(chunk: Chunk) -> None:
+            del chunk
+            metrics = self.evaluation.play(
+                self.program.state.agents, self.program.env_steps
+            )
+            self._log_evaluation(log, metrics)
+            log.flush()
+            score = float(np.mean(metrics[BEST_METRIC]))
+            if score > self._best:
+                self._best = score
+                self._save(store, score)
+
+        def save(chunk: Chunk) -> None:
+            del chunk
+            self._save(store, None)
+
+        return Loop(
+            program=self.program,
+            num_iterations=self.plan.num_iterations,
+            on_chunk=(lambda chunk: self._log(log, chunk), on_chunk),
+            tasks=(
+                Task(Interval(config.eval_interval, per_iteration), evaluate),
+                Task(Interval(config.checkpoint_interval, per_iteration), save),
+            ),
+            non_finite=config.non_finite,
+            seconds=self.seconds,
+        )
+
+    def _open_store(self) -> CheckpointStore:
+        config = self.plan.config
+        return CheckpointStore(
+            self.run_dir.checkpoints,
+            max_to_keep=config.max_checkpoints,
+            keep_period=config.keep_period,
+        )
+
+    def _save(self, store: CheckpointStore, score: float | None) -> None:
+        """Saves the state, unless this very state has been saved."""
+        if self._saved == self.program.iteration:
+            return
+        self._saved = self.program.iteration
+        last = self.history[-1] if self.history else None
+        meta = {
+            "experiment": self.plan.config.name,
+            "config": as_dict(self.plan.config),
+            "iteration": self.program.iteration,
+            "env_steps": self.program.env_steps,
+            "seed": self.plan.config.seed,
+            "seconds": last.seconds if last else self.seconds,
+            "best": self._best if math.isfinite(self._best) else None,
+            "versions": self.run_dir.read_meta().get("versions", {}),
+        }
+        store.save(self.program.env_steps, self.program.state, meta, metric=score)
+
+    def restore(self, which: int | str | Path = "latest") -> None:
+        """Goes on from a checkpoint of the run directory.
+
+        Raises:
+            CheckpointError: If there is none, or it does not fit the plan.
+        """
+        with self._open_store() as store:
+            state, meta = store.restore(self.program.state, which)
+        self.program.load(state)
+        self.seconds = float(meta.get("seconds", 0.0))
+        best = meta.get("best")
+        self._best = -math.inf if best is None else float(best)
+        self._saved = self.program.iteration
+
+    def _position(self) -> Position | None:
+        if self.program.iteration == 0:
+            return None
+        return Position(self.program.iteration, self.program.env_steps)
+
+    def _log(self, log: MetricsLog, chunk: Chunk) -> None:
+        """Writes the rows of a chunk that are due."""
+        self.history.append(chunk)
+        before = self.history[-2].seconds if len(self.history) > 1 else self.seconds
+        per_iteration = self.plan.steps_per_iteration
+        rate = chunk.length * per_iteration / max(chunk.seconds - before, 1e-9)
+        times = {"time/seconds": round(chunk.seconds, 3), "time/steps_per_second": rate}
+        for i in range(chunk.length):
+            iteration = chunk.first + i + 1
+            if is_due(self.plan, iteration):
+                row = {name: values[:, i] for name, values in chunk.rows.items()}
+                log.log(iteration * per_iteration, iteration, {**row, **times})
+        log.flush()
+
+    def _log_evaluation(self, log: MetricsLog, metrics: dict[str, np.ndarray]) -> None:
+        mode = "greedy" if self.plan.config.deterministic else "sampled"
+        named = {f"eval/{mode}/{name}": values for name, values in metrics.items()}
+        log.log_evaluation(self.program.env_steps, self.program.iteration, named)
+
+
+def is_due(plan: Plan, iteration: int) -> bool:
+    """Whether the row of an iteration (from 1) is logged: also always the last one."""
+    interval = Interval(plan.config.log_interval, plan.steps_per_iteration)
+    every_one = plan.config.log_interval == 0
+    return every_one or iteration == plan.num_iterations or interval.is_due(iteration)
