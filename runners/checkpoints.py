@@ -90,7 +90,9 @@ class CheckpointStore:
         self._max_to_keep = max_to_keep
         self._keep_period = keep_period
         self._keep_best = keep_best
-        self._checkpointer = ocp.AsyncCheckpointer(handler())
+        # A folder that cannot be made is then an error of `save` itself.
+        options = ocp.options.AsyncOptions(create_directories_asynchronously=False)
+        self._checkpointer = ocp.AsyncCheckpointer(handler(), async_options=options)
         self._pending: Path | None = None
         self._swept = False
 
