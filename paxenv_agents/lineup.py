@@ -114,6 +114,13 @@ class Lineup:
         """The index of the slot that seats a player."""
         return next(i for i, s in enumerate(self.slots) if player in s.players)
 
+    def key_seat(self, player: int) -> int:
+        """The seat by which a player's keys are folded: that in the whole game.
+
+        `SinglePlayer` shows one seat of a game whose other seats fold keys too.
+        """
+        return getattr(self.env, "player", player)
+
     def observed(self, player: int, obs: Any, params: Any) -> Any:
         """Returns what a player's slot sees of observations `[games, ...]`."""
         observe = self.slots[self.seat(player)].observe

@@ -45,9 +45,11 @@ def open_table(
     for p in range(lineup.num_players):
         agent = lineup.slots[lineup.seat(p)].agent
         hidden = agent.init_hidden(lineup.num_games)
-        player_keys = jax.vmap(keys.player, (0, None))(reset_keys, p)
+        seat = lineup.key_seat(p)
+        player_keys = jax.vmap(keys.player, (0, None))(reset_keys, seat)
         memory = agent.batch_reset(jax.vmap(agent.init_memory)(player_keys, hidden))
-        memories.append(_with_extras(agent, lineup, states, p, obs, memory))
+        seen = lineup.observed(p, as_tuple(lineup, obs)[p], params)
+        memories.append(_with_extras(agent, states[lineup.seat(p)], seen, memory))
     return Table(
         env_state=env_state,
         obs=as_tuple(lineup, obs),
@@ -94,8 +96,8 @@ def act(
     step_keys: jax.Array,
 ) -> tuple[jax.Array, MemoryState]:
     """Acts with the scheduled key in memory, and puts the old key back."""
-    index = lineup.seat(player)
-    scheduled = memory.replace(key=jax.vmap(keys.player, (0, None))(step_keys, player))
+    index, seat = lineup.seat(player), lineup.key_seat(player)
+    scheduled = memory.replace(key=jax.vmap(keys.player, (0, None))(step_keys, seat))
     action, _, after = lineup.slots[index].agent.batch_policy(
         states[index], obs, scheduled
     )
@@ -103,16 +105,9 @@ def act(
 
 
 def _with_extras(
-    agent: Agent,
-    lineup: Lineup,
-    states: States,
-    player: int,
-    obs: Any,
-    memory: MemoryState,
+    agent: Agent, state: TrainingState, seen: Any, memory: MemoryState
 ) -> MemoryState:
     """Gives a memory the structure that `policy` returns, so that a scan carries it."""
-    state = states[lineup.seat(player)]
-    seen = as_tuple(lineup, obs)[player]
     after = jax.eval_shape(agent.batch_policy, state, seen, memory)[2]
     extras = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), after.extras)
     return memory.replace(extras=extras)

@@ -10,7 +10,7 @@ from runners import models, plots
 from runners.config import ConfigError
 from runners.evaluating import meaningful
 from runners.interrupt import Interrupt
-from runners.jsonl import JsonLines
+from runners.jsonl import JsonLines, read_rows
 from runners.loop import Chunk
 from runners.outcome import Outcome
 from runners.plan import Plan
@@ -73,8 +73,11 @@ def resume_plan(
         which: From which checkpoint: a step, "latest" or "best".
 
     Raises:
+        ConfigError: If the run has finished.
         CheckpointError: If there is no checkpoint, or it does not fit the plan.
     """
+    if run_dir.read_meta()["status"] == "finished":
+        raise ConfigError(f"the run {run_dir.path} has finished: nothing is left to do")
     observer = observer or Observer()
     began = time.perf_counter()
     program = program_of(plan)
@@ -147,7 +150,7 @@ def _train(training: Training, observer: Observer, compile_seconds: float) -> Ou
     if plan.config.plot:
         plots.cooperation(outcome, run_dir.artifacts / "cooperation.png")
         plots.reward_curve(
-            outcome, training.history, run_dir.artifacts / "reward_curve.png"
+            outcome, read_rows(run_dir.metrics), run_dir.artifacts / "reward_curve.png"
         )
     return outcome
 

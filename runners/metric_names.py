@@ -11,6 +11,9 @@ VISITATION = "state_visitation"
 #: Sums over all games of an iteration; people read them per episode.
 COUNTS = ("own_coins", "other_coins")
 
+#: Of single games; not of interest beside means.
+EXTREMES = ("return_min", "return_max")
+
 LABELS = {
     "reward_per_step": "reward per step",
     "return": "return of an episode",
@@ -62,11 +65,13 @@ def by_name(metrics: Mapping[str, T]) -> dict[Name, T]:
 
 
 def quantities(names: Mapping[Name, object], *, of_players: bool) -> list[str]:
-    """Returns the quantities without states, in the order of `ORDER`."""
+    """Returns the quantities without states and extremes, in the order of `ORDER`."""
     found = {
         name.quantity
         for name in names
-        if not name.state and bool(name.player) == of_players
+        if not name.state
+        and bool(name.player) == of_players
+        and name.quantity not in EXTREMES
     }
     ranks = {quantity: i for i, quantity in enumerate(ORDER)}
     return sorted(found, key=lambda q: (ranks.get(q, len(ranks)), q))

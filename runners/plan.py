@@ -48,6 +48,14 @@ class Plan:
         return self.experiment.env
 
     @property
+    def num_eval_games(self) -> int:
+        """Games of an evaluation."""
+        games = self.config.eval_episodes
+        if games is None and self.config.runner == "sarl":
+            return max(self.config.num_envs, MIN_SARL_EPISODES)
+        return games or self.config.num_envs
+
+    @property
     def steps_per_iteration(self) -> int:
         """Environment steps of one iteration of one seed."""
         return self.experiment.steps_per_iteration
@@ -129,14 +137,11 @@ def evaluation(plan: Plan) -> Plan:
     slots = tuple(
         seating.frozen(slot, config.deterministic) for slot in plan.experiment.slots
     )
-    games = plan.config.eval_episodes
-    if games is None and plan.config.runner == "sarl":
-        games = max(plan.config.num_envs, MIN_SARL_EPISODES)
     experiment = dataclasses.replace(
         plan.experiment,
         slots=slots,
         outer=Frozen(),
-        num_games=games or plan.config.num_envs,
+        num_games=plan.num_eval_games,
         chunk_size=1,
         num_steps=None,
     )

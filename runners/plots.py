@@ -1,13 +1,12 @@
 """Pictures of a run: the reward curve and who cooperates in which state."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from runners import figures
-from runners.loop import Chunk
 from runners.metric_names import (
     COOPERATION,
     VISITATION,
@@ -25,21 +24,30 @@ from runners.summary import Estimate
 MAX_STATES = 16
 
 
-def reward_curve(outcome: Outcome, history: Sequence[Chunk], path: Path) -> None:
+def reward_curve(
+    outcome: Outcome, rows: Sequence[Mapping[str, Any]], path: Path
+) -> None:
     """Draws every player's reward per step over environment steps.
 
-    The line is the mean over seeds, the band its 95 % confidence interval.
+    The line is the mean over seeds, the band its 95 % confidence interval. Nothing is
+    drawn where no episode has ended.
+
+    Args:
+        outcome: What the run came to.
+        rows: Its logged rows, as `jsonl.read_rows` returns them.
+        path: The picture.
     """
     from matplotlib.ticker import EngFormatter
 
     plan = outcome.plan
-    figure, axes = figures.new_figure((7.0, 4.2))
-    count = sum(chunk.length for chunk in history)
+    steps, counts = _column(rows, EPISODE_COUNT)
     # Where a seed saw no episode end, there is nothing to draw.
-    ended = (_column(history, EPISODE_COUNT) > 0).all(axis=0)
-    steps = np.arange(1, count + 1) * plan.steps_per_iteration
+    ended = (counts > 0).all(axis=0)
+    if not ended.any():
+        return
+    figure, axes = figures.new_figure((7.0, 4.2))
     for p, agent in enumerate(plan.names[: plan.env.num_players]):
-        values = _column(history, f"episode/reward_per_step/player_{p + 1}")
+        _, values = _column(rows, f"episode/reward_per_step/player_{p + 1}")
         figures.draw_curve(
             axes, p, steps[ended], values[:, ended], f"player {p + 1} ({agent})"
         )
@@ -52,9 +60,18 @@ def reward_curve(outcome: Outcome, history: Sequence[Chunk], path: Path) -> None
     figures.save(figure, path)
 
 
-def _column(history: Sequence[Chunk], name: str) -> np.ndarray:
-    """Returns a metric of all iterations, `[seeds, iterations]`."""
-    return np.concatenate([chunk.rows[name] for chunk in history], axis=1)
+def _column(
+    rows: Sequence[Mapping[str, Any]], name: str
+) -> tuple[np.ndarray, np.ndarray]:
+    """Returns (environment steps `[rows]`, a metric `[seeds, rows]`, NaN if absent)."""
+    seeds: dict[int, dict[int, float]] = {}
+    for row in rows:
+        seeds.setdefault(row["seed"], {})[row["env_steps"]] = row.get(name, np.nan)
+    steps = sorted({step for values in seeds.values() for step in values})
+    columns = [
+        [values.get(step, np.nan) for step in steps] for values in seeds.values()
+    ]
+    return np.array(steps), np.array(columns, float)
 
 
 def cooperation(outcome: Outcome, path: Path) -> None:

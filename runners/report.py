@@ -76,7 +76,8 @@ def captions(outcome: Outcome) -> list[str]:
     named = by_name(outcome.evaluation)
     acting = "actions sampled" if outcome.mode == "sampled" else "greedy actions"
     steps = plan.env.num_inner_steps * plan.env.num_outer_steps
-    what = f"{config.num_envs} games of {steps} steps without learning, {acting}" + (
+    games = f"{plan.num_eval_games} games of {steps} steps without learning"
+    what = f"{games}, {acting}" + (
         f"; mean ± 95 % confidence interval over {config.num_seeds} seeds"
         if config.num_seeds > 1
         else "; one seed, so no interval (--num-seeds 8 gives one)"
@@ -84,7 +85,7 @@ def captions(outcome: Outcome) -> list[str]:
     whole = [
         f"{label(q)} {_number(named[Name(q)])}"
         for q in quantities(named, of_players=False)
-        if q in ("welfare", "equality")
+        if q in ("welfare", "equality") and len(plan.names) > 1
     ]
     lines = [what, ", ".join(whole)]
     if any(name.quantity == COOPERATION for name in named):

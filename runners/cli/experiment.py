@@ -97,11 +97,14 @@ def resume(run_dir: str, which: str, as_json: bool) -> None:
 
     It ends as it would have ended without the stop, bit for bit.
     """
-    from runners.cli.progress import ProgressObserver
+    from runners.cli.progress import ProgressObserver, say
     from runners.resuming import plan_of_run
 
     with user_errors(every_value_error=True):
         plan, run = plan_of_run(run_dir)
+    if run.read_meta()["status"] == "finished":
+        say(f"the run {run.path} has finished: nothing is left to do")
+        return
     from runners.checkpoints import CheckpointError
     from runners.launch import resume_plan
 

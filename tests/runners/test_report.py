@@ -10,7 +10,6 @@ from rich.console import Console
 
 from runners import plots
 from runners.config import load
-from runners.loop import Chunk
 from runners.metric_names import Name, parse, states
 from runners.outcome import Outcome
 from runners.plan import prepare
@@ -108,13 +107,13 @@ def test_states_come_in_the_order_of_the_game():
     assert states(named, "q", ("CC", "CD", "DD")) == ["CC", "DD", "ZZ"]
 
 
-def chunk(length, seeds=2):
-    rows = {
-        f"episode/reward_per_step/player_{p}": np.full((seeds, length), -float(p))
-        for p in (1, 2)
-    }
-    rows["episode/count"] = np.full((seeds, length), 8.0)
-    return Chunk(0, rows, 1.0)
+def logged_rows(length, seeds=2):
+    row = {f"episode/reward_per_step/player_{p}": -float(p) for p in (1, 2)}
+    return [
+        {"seed": seed, "env_steps": 80 * (i + 1), "episode/count": 8.0, **row}
+        for i in range(length)
+        for seed in range(seeds)
+    ]
 
 
 def is_drawn(path):
@@ -125,7 +124,7 @@ def is_drawn(path):
 @pytest.mark.parametrize("length", [1, 5])
 def test_the_reward_curve_is_a_picture(tmp_path, length):
     path = tmp_path / "curve.png"
-    plots.reward_curve(outcome_of(METRICS), [chunk(length)], path)
+    plots.reward_curve(outcome_of(METRICS), logged_rows(length), path)
     assert is_drawn(path)
 
 
