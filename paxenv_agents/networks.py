@@ -158,7 +158,8 @@ def init(
     space = observation_space
     example = jnp.full(space.shape or (), getattr(space, "start", 0), jnp.int32)
     variables = network.init(key, _encode(network, example, space))
-    return variables["params"]  # type: ignore[return-value]
+    # A network of one's own may have nothing to learn.
+    return variables.get("params", {})  # type: ignore[return-value]
 
 
 def apply(

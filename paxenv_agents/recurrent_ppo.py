@@ -1,7 +1,7 @@
 """Proximal policy optimisation with a memory, trained through time."""
 
 import dataclasses
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import jax
 import jax.numpy as jnp
@@ -127,8 +127,9 @@ class RecurrentPPO(PPO):
         # [T, E] -> [T, E, 1]
         flags = [flag[..., None] for flag in flags]
         _, hiddens = jax.lax.scan(step, sample.hiddens[0], (encoded, *flags))
-        judged: Any = network.apply(variables, hiddens, method="outputs")
-        return self._judged(*judged, sample.actions)
+        read = network.apply(variables, hiddens, method="outputs")
+        outputs, values = cast(tuple[jax.Array, jax.Array], read)
+        return self._judged(outputs, values, sample.actions)
 
     def loss_sample(self, traj: Sample) -> Sample:
         read = super().loss_sample(traj)

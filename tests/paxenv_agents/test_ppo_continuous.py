@@ -24,7 +24,7 @@ SCALES, BOUNDS = ("state_independent", "softplus"), ("squashed", "scaled")
 EVERY_KIND = list(itertools.product(SCALES, BOUNDS))
 ONE_PASS = {"num_epochs": 1, "num_minibatches": 2}
 #: Coordinates in [1, 5] and [-2, 0].
-BOX = gymnasium.spaces.Box(np.float32([1, -2]), np.float32([5, 0]))
+BOX = gymnasium.spaces.Box(np.array([1, -2], np.float32), np.array([5, 0], np.float32))
 
 
 def seat(action=BOX):
@@ -239,7 +239,7 @@ def test_actions_of_a_discrete_space_are_those_of_the_first_release():
             "Discrete actions or a Box of flo",
         ),
         (gymnasium.spaces.MultiDiscrete([2, 2]), "Discrete actions or a Box of flo"),
-        (gymnasium.spaces.Box(np.float32([0, 2]), np.float32([1, 2])), "no room"),
+        (gymnasium.spaces.Box(np.array([0, 2.0]), np.array([1, 2.0])), "no room"),
     ],
 )
 def test_a_space_without_a_policy_is_refused(space, message):
