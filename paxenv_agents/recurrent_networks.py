@@ -35,6 +35,7 @@ class RecurrentActorCritic(nn.Module):
     shared_torso: bool = True
 
     def setup(self) -> None:
+        """Makes the layers; their names are those of the saved parameters."""
         torsos = range(1 if self.shared_torso else 2)
         widths = tuple(self.hidden_dims), self.activation
         self.encoders = [networks.MLPTorso(*widths) for _ in torsos]

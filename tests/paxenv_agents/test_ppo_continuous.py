@@ -239,7 +239,12 @@ def test_actions_of_a_discrete_space_are_those_of_the_first_release():
             "Discrete actions or a Box of flo",
         ),
         (gymnasium.spaces.MultiDiscrete([2, 2]), "Discrete actions or a Box of flo"),
-        (gymnasium.spaces.Box(np.array([0, 2.0]), np.array([1, 2.0])), "no room"),
+        (
+            gymnasium.spaces.Box(
+                np.array([0, 2], np.float32), np.array([1, 2], np.float32)
+            ),
+            "no room",
+        ),
     ],
 )
 def test_a_space_without_a_policy_is_refused(space, message):
