@@ -32,6 +32,8 @@ class Agent(abc.ABC):
 
     #: Whether `update` changes anything.
     learns: ClassVar[bool] = False
+    #: Whether it learns from what it has just played; else from a replay of its own.
+    on_policy: ClassVar[bool] = True
     #: Whether memory persists from step to step (then data keeps its order in time).
     recurrent: ClassVar[bool] = False
     #: Whether samples must hold what each step led to (replay).
@@ -123,6 +125,14 @@ class Agent(abc.ABC):
         """
         del num_games
         return 128
+
+    def sized(self, num_games: int) -> "Agent":
+        """Returns the agent for batches of this many games; most need not know.
+
+        Engines call it once for all the games that a slot learns from together.
+        """
+        del num_games
+        return self
 
     def end_inner_episode(
         self, state: TrainingState, memory: MemoryState

@@ -228,5 +228,17 @@ AGENTS: tuple[AgentSpec, ...] = (
         PPO_PAPER,
         depth=math.inf,
     ),
+    _learner(
+        "DQN",
+        "dqn:DQN",
+        "Deep Q-learning from replay.",
+        "Mnih et al., Human-level control through deep reinforcement learning (2015)",
+    ),
+    _learner(
+        "SAC",
+        "sac:SAC",
+        "Soft actor-critic from replay, over a Box.",
+        "Haarnoja et al., Soft Actor-Critic Algorithms and Applications (2018)",
+    ),
     _learner("Naive", "naive:Naive", "REINFORCE with a learnt baseline.", REINFORCE),
 )

@@ -58,9 +58,11 @@ def check_agent(
     so differently in each lane and from each seed, and with `greedy` not at all;
     crossing a boundary and opening a trial keep the memory's structure.
 
-    And of a learner: `evaluate` gives the stored log-probabilities and values back
-    before the first update (ratio 1), also from the middle of an episode; `update`
-    keeps the structure and changes the parameters, and with `enabled=0` nothing.
+    And of a learner: if it learns on policy, `evaluate` gives the stored
+    log-probabilities and values back before the first update (ratio 1), also from the
+    middle of an episode; `update` keeps the structure and changes the parameters (if
+    it reports `gradient_steps`, then only where these are more than 0), and with
+    `enabled=0` nothing.
 
     Args:
         agent: The agent.
@@ -74,6 +76,7 @@ def check_agent(
         AgentCheckError: If a promise is broken.
     """
     _check_static(agent)
+    agent = agent.sized(num_envs)
     key = jax.random.key(seed)
     params = env.default_params if params is None else params
     hidden = agent.init_hidden(num_envs)
@@ -86,8 +89,9 @@ def check_agent(
     _check_actions(case, played)
     _check_agreement(case, played)
     _check_noise(case, played)
-    if agent.learns:
+    if agent.learns and agent.on_policy:
         _check_evaluate(case, played)
+    if agent.learns:
         _check_update(case, played)
 
 
@@ -280,10 +284,11 @@ def _check_update(case: _Case, played: _Played) -> None:
     after, new_memory, stats = update(sample, played.last_obs, state, memory)
     same_avals("the state that update returns", after, "the state it took", state)
     same_avals("the memory that update returns", new_memory, "what it took", memory)
-    for name, value in stats.items():
+    idle = float(stats.get("gradient_steps", 1)) == 0
+    for name, value in () if idle else stats.items():
         if not np.isfinite(value).all():
             raise AgentCheckError(f"update reports {name}={value}, which is not finite")
-    if equal(after.params, state.params):
+    if not idle and equal(after.params, state.params):
         raise AgentCheckError("update changes no parameter")
     if "enabled" not in state.hyper:
         raise AgentCheckError("a learner's state.hyper must hold 'enabled'")
@@ -295,4 +300,4 @@ def _check_update(case: _Case, played: _Played) -> None:
 
 
 def _lane(tree: Any, axis: int) -> Any:
-    return jax.tree.map(lambda x: jnp.take(x, 0, axis=axis), tree)
+    return jax.tree.map(lambda x: jax.lax.index_in_dim(x, 0, axis, False), tree)

@@ -89,7 +89,7 @@ class Experiment:
     num_steps: int | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "slots", tuple(self.slots))
+        object.__setattr__(self, "slots", tuple(map(self._sized, self.slots)))
         for field in ("num_opponents", "chunk_size"):
             if getattr(self, field) < 1:
                 raise ValueError(f"{field} must be >= 1, got {getattr(self, field)}")
@@ -104,6 +104,13 @@ class Experiment:
                     f"over {self.num_opponents} opponents, so it cannot learn on the "
                     "inner clock: set per_opponent=True or clock='trial'"
                 )
+
+    def _sized(self, slot: Slot) -> Slot:
+        """Returns a slot whose agent knows how many games it learns from together."""
+        opponents = 1 if slot.per_opponent else self.num_opponents
+        games = self.num_games * len(slot.players) * opponents
+        agent = slot.agent.sized(games) if slot.learns else slot.agent
+        return slot if agent is slot.agent else dataclasses.replace(slot, agent=agent)
 
     def _check_stream(self, num_steps: int) -> None:
         if num_steps < 1:

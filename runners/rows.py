@@ -56,7 +56,12 @@ def update_row(
     row: dict[str, Any] = {}
     for slot, report in zip(slots, stats, strict=True):
         row |= _of_slot("train", slot, report)
-    losses = [x for name, x in row.items() if "/loss/" in name]
+    losses = [
+        jnp.where(report.get("gradient_steps", 1) > 0, x, 0.0)
+        for report in stats
+        for name, x in report.items()
+        if name.startswith("loss/")
+    ]
     row[FINITE] = finite((losses, [agent.params for agent in agents]))
     return _float32(row)
 

@@ -19,6 +19,8 @@ ITERATION_GROUPS = frozenset(
 EPISODE_GROUPS = frozenset({"episode", "env", "reward_components"})
 #: How many episodes ended.
 EPISODE_COUNT = "episode/count"
+#: How many gradient steps a learner took, where that may be none.
+GRADIENT_STEPS = "/gradient_steps"
 
 
 class Position(NamedTuple):
@@ -90,12 +92,23 @@ def scalar(name: str, value: Any) -> float:
 
 
 def scalars(metrics: Mapping[str, Any]) -> dict[str, float]:
-    """Returns metrics as floats, without those that no ended episode stands behind.
+    """Returns metrics as floats, without those that nothing stands behind.
 
-    Where `episode/count` is 0, a mean over episodes does not exist. It is left out
+    Where no gradient step was due, a learner has no loss to report. Where `episode/count` is 0, a mean over episodes does not exist. It is left out
     instead of written as 0 or NaN: NaN means that a number went wrong.
     """
     named = {name: scalar(name, value) for name, value in metrics.items()}
+    idle = [
+        name.removesuffix(GRADIENT_STEPS)
+        for name, value in named.items()
+        if name.endswith(GRADIENT_STEPS) and value == 0
+    ]
+    if idle:
+        named = {
+            name: value
+            for name, value in named.items()
+            if not (math.isnan(value) and name.startswith(tuple(idle)))
+        }
     if named.get(EPISODE_COUNT) != 0:
         return named
     return {

@@ -1,0 +1,337 @@
+"""What learners from replay share: warm-up, due gradient steps, target networks."""
+
+import abc
+import dataclasses
+import math
+from typing import Any, ClassVar, Self
+
+import jax
+import jax.numpy as jnp
+import optax
+
+from paxenv import keys
+from paxenv_agents import networks, options, replay
+from paxenv_agents.agent import Agent
+from paxenv_agents.ops import policy_gradient
+from paxenv_agents.registry import PairingError
+from paxenv_agents.replay import Minibatch, Transition
+from paxenv_agents.types import MemoryState, Sample, Stats, TrainingState
+
+BUFFER_SIZE = 100_000
+WARMUP_STEPS = 1_000
+
+
+@dataclasses.dataclass(frozen=True)
+class OffPolicyConfig:
+    """Options that learners from replay share; `DQNConfig` explains each one."""
+
+    learning_rate: float = 3e-4
+    hidden_sizes: tuple[int, ...] = (128, 128)
+    activation: str = "relu"
+    gamma: float = 0.99
+    batch_size: int = 128
+    buffer_size: int | None = None
+    warmup_steps: int | None = None
+    train_every: int = 1
+    gradient_steps: int = 1
+    target_every: int = 1
+    tau: float = 0.005
+    n_step: int = 1
+    max_grad_norm: float | None = None
+    adam_eps: float = 1e-8
+    num_envs: int | None = None
+
+    def __post_init__(self) -> None:
+        options.check(self, RULES)
+        object.__setattr__(self, "hidden_sizes", tuple(self.hidden_sizes))
+        if self.capacity < self.n_step:
+            raise ValueError(
+                f"buffer_size={self.buffer_size} holds {self.capacity} steps of "
+                f"{self.num_envs or 1} games, fewer than n_step={self.n_step}"
+            )
+
+    @property
+    def capacity(self) -> int:
+        """The time steps that replay keeps, each of all games."""
+        size = BUFFER_SIZE if self.buffer_size is None else self.buffer_size
+        return size // (self.num_envs or 1)
+
+    @property
+    def warmup(self) -> int:
+        """Environment steps of random actions."""
+        return WARMUP_STEPS if self.warmup_steps is None else self.warmup_steps
+
+
+@dataclasses.dataclass(frozen=True)
+class OffPolicy(Agent):
+    """A learner from replay; all counts are of environment steps over all games.
+
+    Gradient steps and target updates are due when their interval is crossed, after the
+    warm-up, in which actions are uniform over the whole action space. `state.hyper`
+    holds float32 scalars that may change without a recompilation: `learning_rate`,
+    `gamma`, `tau`, `max_grad_norm`, and `enabled` (at 0 an update changes nothing).
+
+    Attributes:
+        config: Static options.
+    """
+
+    config: OffPolicyConfig = dataclasses.field(default_factory=OffPolicyConfig)
+
+    learns: ClassVar[bool] = True
+    on_policy: ClassVar[bool] = False
+    stores_final_obs: ClassVar[bool] = True
+    config_class: ClassVar[type[OffPolicyConfig]] = OffPolicyConfig
+
+    def __post_init__(self) -> None:
+        self._check_config(self.config)
+        try:
+            networks.num_features(self.observation_space)
+        except ValueError as error:
+            raise PairingError(str(error)) from error
+
+    @classmethod
+    def from_env(  # pyright: ignore[reportIncompatibleMethodOverride]
+        cls,
+        env: Any,
+        config: OffPolicyConfig | None = None,
+        *,
+        player: int = 0,
+        greedy: bool = False,
+        **overrides: Any,
+    ) -> Self:
+        """Returns the learner for one seat of a game.
+
+        Args:
+            env: The game; only the seat's spaces are read.
+            config: Options; the class's defaults if None.
+            player: The seat, from 0.
+            greedy: Whether to act deterministically.
+            **overrides: Options by name; they win over `config`.
+
+        Raises:
+            ValueError: If an option is unknown or refused, or the spaces do not fit.
+        """
+        config = cls.config_class() if config is None else config
+        cls._check_config(config)
+        config = options.with_overrides(config, overrides)
+        spaces = env.observation_space(player), env.action_space(player)
+        return cls(*spaces, config, greedy=greedy)
+
+    @classmethod
+    def _check_config(cls, config: Any) -> None:
+        if not isinstance(config, cls.config_class):
+            raise ValueError(
+                f"{cls.__name__} takes a {cls.config_class.__name__}, got {config!r}"
+            )
+
+    # What a learner writes.
+
+    @abc.abstractmethod
+    def init_params(self, key: jax.Array) -> Any:
+        """Returns fresh parameters, with those of the target networks."""
+
+    @abc.abstractmethod
+    def init_opt_state(self, params: Any) -> Any:
+        """Returns fresh states of the optimisers."""
+
+    @abc.abstractmethod
+    def learn(
+        self, key: jax.Array, state: TrainingState, batch: Minibatch
+    ) -> tuple[TrainingState, Stats]:
+        """Takes one gradient step and returns (state, stats); no target changes."""
+
+    @abc.abstractmethod
+    def with_targets(self, state: TrainingState) -> TrainingState:
+        """Returns the state with its target networks moved by `tau`."""
+
+    # What every learner has.
+
+    def sized(self, num_games: int) -> Self:
+        """Returns the agent for batches of `num_games` games.
+
+        Raises:
+            ValueError: If replay is too small for a step of so many games.
+        """
+        if self.config.num_envs == num_games:
+            return self
+        config = dataclasses.replace(self.config, num_envs=num_games)
+        return dataclasses.replace(self, config=config)
+
+    def rollout_length(self, num_games: int) -> int:
+        config = self.config
+        return max(1, math.gcd(config.train_every, config.target_every) // num_games)
+
+    def optimiser(self) -> optax.GradientTransformation:
+        """Returns the optimiser; its updates are scaled by the learning rate later."""
+        return optax.scale_by_adam(eps=self.config.adam_eps)
+
+    def initial_hyper(self) -> dict[str, jax.Array]:
+        """Returns the traced hyperparameters as the config sets them."""
+        config = self.config
+        norm = jnp.inf if config.max_grad_norm is None else config.max_grad_norm
+        numbers = {
+            "learning_rate": config.learning_rate,
+            "gamma": config.gamma,
+            "tau": config.tau,
+            "max_grad_norm": norm,
+            "enabled": 1.0,
+        }
+        return {name: jnp.asarray(x, jnp.float32) for name, x in numbers.items()}
+
+    def init_state(self, key: jax.Array) -> TrainingState:
+        key = keys.typed(key)
+        params = self.init_params(jax.random.fold_in(key, 0))
+        return TrainingState(
+            params=params,
+            opt_state=self.init_opt_state(params),
+            key=jax.random.fold_in(key, 1),
+            timesteps=jnp.zeros((), jnp.int32),
+            hyper=self.initial_hyper(),
+            replay=replay.empty(self.example_row(), self.config.capacity),
+        )
+
+    def init_memory(self, key: jax.Array, hidden: jax.Array) -> MemoryState:
+        zero = jnp.zeros((), jnp.float32)
+        extras = {"log_probs": zero, "values": zero}
+        return MemoryState(hidden=hidden, key=keys.typed(key), extras=extras)
+
+    def example_row(self) -> Transition:
+        """Returns one row of replay, all zeros: leaves are `[E, ...]`."""
+        num_games = self.config.num_envs or 1
+
+        def zeros(space: Any) -> jax.Array:
+            dtype = jax.dtypes.canonicalize_dtype(space.dtype)
+            return jnp.zeros((num_games, *(space.shape or ())), dtype)
+
+        obs, no = zeros(self.observation_space), jnp.zeros(num_games, bool)
+        return Transition(
+            observations=obs,
+            actions=zeros(self.action_space),
+            rewards=jnp.zeros(num_games, jnp.float32),
+            dones=no,
+            ends=no,
+            next_observations=obs,
+            valid=no,
+        )
+
+    def warming_up(self, state: TrainingState) -> jax.Array:
+        """Returns whether actions are still random, as a bool scalar."""
+        return state.timesteps < self.config.warmup
+
+    def update(
+        self, traj: Sample, last_obs: Any, state: TrainingState, memory: MemoryState
+    ) -> tuple[TrainingState, MemoryState, Stats]:
+        """Keeps `traj`, `[T, E, ...]`, learns what is due; returns (state, memory,
+        stats).
+
+        Of several due events of one update, gradient steps come before targets. Stats
+        are those of the last gradient step, NaN if none was due, and `gradient_steps`.
+
+        Raises:
+            ValueError: At trace time, if E is not the number of games it is made for.
+        """
+        del last_obs
+        num_games = self.config.num_envs or 1
+        if traj.rewards.shape[1] != num_games:
+            raise ValueError(
+                f"this {type(self).__name__} keeps steps of {num_games} games, got "
+                f"{traj.rewards.shape[1]}: agent.sized(num_games) makes one for them"
+            )
+        new = replay.transitions(traj)
+        enabled = state.hyper["enabled"] > 0
+        state, due, target_due = self.counted(
+            state.replace(replay=replay.add(state.replay, new, enabled)),
+            jnp.where(enabled, jnp.sum(new.valid, dtype=jnp.int32), 0),
+        )
+
+        def step(_: Any, carry: Any) -> Any:
+            state, _ = carry
+            batch = replay.sample(
+                state.replay,
+                jax.random.fold_in(state.key, 0),
+                self.config.batch_size,
+                state.hyper["gamma"],
+                self.config.n_step,
+            )
+            return self.learn_step(state, batch)
+
+        shapes = jax.eval_shape(step, 0, (state, None))[1]
+        nothing = jax.tree.map(lambda x: jnp.full(x.shape, jnp.nan, x.dtype), shapes)
+        state, stats = jax.lax.fori_loop(0, due, step, (state, nothing))
+        moved = self.with_targets(state).params
+        params = jax.tree.map(
+            lambda new, old: jnp.where(target_due, new, old), moved, state.params
+        )
+        report = {**stats, "gradient_steps": due, "replay_size": state.replay.filled}
+        return state.replace(params=params), memory, report
+
+    def learn_step(
+        self, state: TrainingState, batch: Minibatch
+    ) -> tuple[TrainingState, Stats]:
+        """Takes one gradient step and advances the state's key."""
+        key = jax.random.fold_in(state.key, 1)
+        state, stats = self.learn(key, state, batch)
+        return state.replace(key=jax.random.fold_in(state.key, 2)), stats
+
+    def counted(
+        self, state: TrainingState, num_steps: jax.Array
+    ) -> tuple[TrainingState, jax.Array, jax.Array]:
+        """Counts steps and returns (state, gradient steps due, whether targets are due)."""
+        config, before = self.config, state.timesteps
+        after = before + num_steps
+
+        def crossed(every: int) -> jax.Array:
+            return after // every - before // every
+
+        ready = (after >= config.warmup) & (state.replay.filled >= config.n_step)
+        due = jnp.where(ready, crossed(config.train_every) * config.gradient_steps, 0)
+        target_due = crossed(config.target_every) > 0
+        return state.replace(timesteps=after), due, target_due
+
+    def descended(
+        self, state: TrainingState, params: Any, opt_state: Any, grads: Any
+    ) -> tuple[Any, Any, jax.Array]:
+        """Returns (params, opt_state, gradient norm) after one step of the optimiser."""
+        norm = policy_gradient.global_norm(grads)
+        shrink = jnp.minimum(1.0, state.hyper["max_grad_norm"] / norm)
+        grads = jax.tree.map(lambda g: g * shrink, grads)
+        updates, opt_state = self.optimiser().update(grads, opt_state, params)
+        rate = state.hyper["learning_rate"]
+        params = jax.tree.map(lambda p, u: p - rate * u, params, updates)
+        return params, opt_state, norm
+
+
+def mixed(online: Any, target: Any, tau: jax.Array) -> Any:
+    """Returns tau * online + (1 - tau) * target; at tau = 1 the online ones, exactly."""
+    return jax.tree.map(
+        lambda p, t: jnp.where(tau == 1.0, p, tau * p + (1.0 - tau) * t), online, target
+    )
+
+
+RULES: dict[str, options.Rule] = {
+    "learning_rate": options.WEIGHT,
+    "hidden_sizes": options.WIDTHS,
+    "activation": options.ACTIVATION,
+    "gamma": options.SHARE,
+    "batch_size": options.COUNT,
+    "buffer_size": options.COUNT.or_none(),
+    "warmup_steps": options.Rule(
+        lambda x: x == 0 or options.is_count(x), "a whole number >= 0", optional=True
+    ),
+    "train_every": options.COUNT,
+    "gradient_steps": options.COUNT,
+    "target_every": options.COUNT,
+    "tau": options.Rule(
+        lambda x: options.is_real(x) and 0 < x <= 1, "a number in (0, 1]"
+    ),
+    "n_step": options.COUNT,
+    "max_grad_norm": options.POSITIVE.or_none(),
+    "adam_eps": options.POSITIVE,
+    "num_envs": options.COUNT.or_none(),
+    "epsilon_start": options.SHARE,
+    "epsilon_end": options.SHARE,
+    "epsilon_steps": options.COUNT,
+    "double": options.FLAG,
+    "alpha": options.POSITIVE.or_none(),
+    "target_entropy": options.Rule(options.is_real, "a finite number", optional=True),
+}
