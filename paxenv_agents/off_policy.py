@@ -276,7 +276,7 @@ class OffPolicy(Agent):
     def counted(
         self, state: TrainingState, num_steps: jax.Array
     ) -> tuple[TrainingState, jax.Array, jax.Array]:
-        """Counts steps and returns (state, gradient steps due, whether targets are due)."""
+        """Counts steps and returns (state, gradient steps due, target update due)."""
         config, before = self.config, state.timesteps
         after = before + num_steps
 
@@ -291,7 +291,7 @@ class OffPolicy(Agent):
     def descended(
         self, state: TrainingState, params: Any, opt_state: Any, grads: Any
     ) -> tuple[Any, Any, jax.Array]:
-        """Returns (params, opt_state, gradient norm) after one step of the optimiser."""
+        """Returns (params, opt_state, gradient norm) after a step of the optimiser."""
         norm = policy_gradient.global_norm(grads)
         shrink = jnp.minimum(1.0, state.hyper["max_grad_norm"] / norm)
         grads = jax.tree.map(lambda g: g * shrink, grads)
@@ -302,7 +302,7 @@ class OffPolicy(Agent):
 
 
 def mixed(online: Any, target: Any, tau: jax.Array) -> Any:
-    """Returns tau * online + (1 - tau) * target; at tau = 1 the online ones, exactly."""
+    """Returns tau * online + (1 - tau) * target; at tau = 1 exactly the online ones."""
     return jax.tree.map(
         lambda p, t: jnp.where(tau == 1.0, p, tau * p + (1.0 - tau) * t), online, target
     )

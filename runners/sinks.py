@@ -94,8 +94,9 @@ def scalar(name: str, value: Any) -> float:
 def scalars(metrics: Mapping[str, Any]) -> dict[str, float]:
     """Returns metrics as floats, without those that nothing stands behind.
 
-    Where no gradient step was due, a learner has no loss to report. Where `episode/count` is 0, a mean over episodes does not exist. It is left out
-    instead of written as 0 or NaN: NaN means that a number went wrong.
+    Where no gradient step was due, a learner has no loss to report. Where
+    `episode/count` is 0, a mean over episodes does not exist. Both are left out instead
+    of written as 0 or NaN: NaN means that a number went wrong.
     """
     named = {name: scalar(name, value) for name, value in metrics.items()}
     idle = [
