@@ -26,6 +26,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key, UInt32
 
+from paxenv import threefry
+
 RANDOM_END = 2**16
 FIRST_PLAYER = 2**16 + 1
 MAX_SEED = 2**31
@@ -76,44 +78,47 @@ def lanes(seed: int, num_lanes: int) -> Key[Array, " lanes"]:
     return jax.vmap(jax.random.key)(jnp.uint32(int(seed)) + offsets)
 
 
+def fold_in(key: Key[Array, ""], data: IntLike) -> Key[Array, ""]:
+    """Returns `jax.random.fold_in(key, data)`, in fewer operations when compiled."""
+    return threefry.fold_in(key, data)
+
+
 def episode(lane_key: Key[Array, ""], e: IntLike) -> Key[Array, ""]:
     """Returns the key of trial number `e` of a lane."""
-    return jax.random.fold_in(lane_key, e)
+    return fold_in(lane_key, e)
 
 
 def reset(episode_key: Key[Array, ""]) -> Key[Array, ""]:
     """Returns the key that opens a trial."""
-    return jax.random.fold_in(episode_key, 0)
+    return fold_in(episode_key, 0)
 
 
 def step(episode_key: Key[Array, ""], t: IntLike) -> Key[Array, ""]:
     """Returns the key of the step taken after `t` valid steps of the trial."""
-    return jax.random.fold_in(episode_key, 1 + t)
+    return fold_in(episode_key, 1 + t)
 
 
 def begin(episode_key: Key[Array, ""], t: IntLike) -> Key[Array, ""]:
     """Returns the key that opens an inner episode after `t` valid steps."""
-    return jax.random.fold_in(episode_key, t)
+    return fold_in(episode_key, t)
 
 
 def random_end(step_key: Key[Array, ""]) -> Key[Array, ""]:
     """Returns the key from which the clock draws a random end."""
-    return jax.random.fold_in(step_key, RANDOM_END)
+    return fold_in(step_key, RANDOM_END)
 
 
 def player(key: Key[Array, ""], p: IntLike) -> Key[Array, ""]:
     """Returns player `p`'s own key, derived from a step key or a reset key."""
-    return jax.random.fold_in(key, FIRST_PLAYER + p)
+    return fold_in(key, FIRST_PLAYER + p)
 
 
 def words(key: Key[Array, ""], n: int) -> UInt32[Array, " n"]:
     """Returns `n` random words of 32 bits, two for each block of the generator."""
     if not 0 < n <= 2 * RANDOM_END:
         raise ValueError(f"a game may draw 1 to {2 * RANDOM_END} words, asked for {n}")
-    blocks = [
-        jax.random.key_data(jax.random.fold_in(key, b)) for b in range((n + 1) // 2)
-    ]
-    return jnp.concatenate(blocks)[:n]
+    blocks = jax.vmap(threefry.fold_in, (None, 0))(key, jnp.arange((n + 1) // 2))
+    return jax.random.key_data(blocks).reshape(-1)[:n]
 
 
 def uniform(word: UInt32[Array, "*shape"]) -> Float[Array, "*shape"]:

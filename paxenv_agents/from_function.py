@@ -8,6 +8,7 @@ import gymnasium
 import jax
 import jax.numpy as jnp
 
+from paxenv import keys
 from paxenv_agents.agent import Agent
 from paxenv_agents.types import MemoryState, TrainingState
 
@@ -48,8 +49,8 @@ class FromFunction(Agent):
     def policy(
         self, state: TrainingState, obs: Any, memory: MemoryState
     ) -> tuple[jax.Array, TrainingState, MemoryState]:
-        action = self.function(obs, jax.random.fold_in(memory.key, 0))
-        after = memory.replace(key=jax.random.fold_in(memory.key, 1))
+        action = self.function(obs, keys.fold_in(memory.key, 0))
+        after = memory.replace(key=keys.fold_in(memory.key, 1))
         return jnp.asarray(action, self.action_space.dtype), state, after
 
     def _traced(self, name: str) -> Any:

@@ -82,7 +82,7 @@ class OneOf(Agent):
             actions.append(jnp.asarray(action, dtype).reshape(shape))
             memories.append(after.replace(key=own.key))
         extras = {**memory.extras, "memories": tuple(memories)}
-        after = memory.replace(key=jax.random.fold_in(memory.key, 1), extras=extras)
+        after = memory.replace(key=keys.fold_in(memory.key, 1), extras=extras)
         return jnp.stack(actions)[memory.extras["index"]], state, after
 
     def end_inner_episode(
@@ -109,4 +109,4 @@ class OneOf(Agent):
 
 def _member_key(key: jax.Array, i: int) -> jax.Array:
     # Fold 0 is the draw of the member.
-    return jax.random.fold_in(key, 1 + i)
+    return keys.fold_in(key, 1 + i)

@@ -73,7 +73,7 @@ class CoinPolicy(Agent):
             return jnp.asarray(table[..., 0])[own, other], state, memory
         coin_flip = keys.below(keys.words(memory.key, 1)[0], 2)
         action = jnp.asarray(table)[own, other, coin_flip]
-        return action, state, memory.replace(key=jax.random.fold_in(memory.key, 1))
+        return action, state, memory.replace(key=keys.fold_in(memory.key, 1))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -137,13 +137,13 @@ class Random(Agent):
             action = jnp.asarray(int(space.start) + index, jnp.int32)
         if self.greedy:
             return action, state, memory
-        return action, state, memory.replace(key=jax.random.fold_in(memory.key, 1))
+        return action, state, memory.replace(key=keys.fold_in(memory.key, 1))
 
     def _shares(self, key: jax.Array, space: gymnasium.spaces.Box) -> Any:
         """Returns where in the Box the action lies, 0 at `low` and 1 at `high`."""
         if self.greedy:
             return np.full(space.shape, 0.5, np.float32)
-        words = keys.words(jax.random.fold_in(key, 0), int(np.prod(space.shape)))
+        words = keys.words(keys.fold_in(key, 0), int(np.prod(space.shape)))
         return keys.uniform(words).reshape(space.shape)
 
 

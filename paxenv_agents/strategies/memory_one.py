@@ -71,7 +71,7 @@ class MemoryOneRule(Agent):
         chances = [jnp.asarray(x, jnp.float32) for x in self.vector]
         draw = keys.uniform(keys.words(memory.key, 1)[0])
         action = (draw >= jax.lax.select_n(seen, *chances)).astype(jnp.int32)
-        return action, state, memory.replace(key=jax.random.fold_in(memory.key, 1))
+        return action, state, memory.replace(key=keys.fold_in(memory.key, 1))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -7,7 +7,7 @@ import pytest
 from engine_fakes import Dice as DicePlayer
 from game_fakes import Counting, Dice
 
-from paxenv import keys
+from paxenv import keys, threefry
 from paxenv.envs.iterated_matrix_game import IteratedMatrixGame
 from paxenv.single_player import SinglePlayer
 
@@ -93,7 +93,10 @@ def test_below_refuses_a_range_that_16_bits_cannot_hold(n):
 
 
 class Spy:
-    """Records which concrete keys are folded, and which are drawn from."""
+    """Records which concrete keys are folded, and which are drawn from.
+
+    What a fold or a draw does with its key inside is its own and not recorded.
+    """
 
     CONSUMERS = (
         *("key_data", "bits", "uniform", "normal", "randint", "split", "bernoulli"),
@@ -102,19 +105,32 @@ class Spy:
 
     def __init__(self, monkeypatch):
         self.folded, self.drawn = [], []
+        self.inside = False
         self.data = jax.random.key_data
-        self._watch(monkeypatch, "fold_in", self.folded)
+        for module in (threefry, jax.random):
+            self._watch(monkeypatch, module, "fold_in", self.folded)
         for name in self.CONSUMERS:
-            self._watch(monkeypatch, name, self.drawn)
+            self._watch(monkeypatch, jax.random, name, self.drawn)
 
-    def _watch(self, monkeypatch, name, log):
-        original = getattr(jax.random, name)
+    def rows(self, key):
+        return [
+            tuple(row) for row in np.asarray(self.data(key)).reshape(-1, 2).tolist()
+        ]
+
+    def _watch(self, monkeypatch, module, name, log):
+        original = getattr(module, name)
 
         def watched(key, *args, **kwargs):
-            log.append(tuple(np.asarray(self.data(key)).tolist()))
-            return original(key, *args, **kwargs)
+            if self.inside:
+                return original(key, *args, **kwargs)
+            log.extend(self.rows(key))
+            self.inside = True
+            try:
+                return original(key, *args, **kwargs)
+            finally:
+                self.inside = False
 
-        monkeypatch.setattr(jax.random, name, watched)
+        monkeypatch.setattr(module, name, watched)
 
 
 def games():
@@ -140,7 +156,9 @@ def test_reset_and_step_keys_are_only_folded_and_no_key_is_drawn_from_twice(
             given.append(keys.step(episode, state.t))
             actions = (0, 0) if env.num_players == 2 else 0
             _, state, *_ = env.step(given[-1], state, actions, params)
-    schedule = {tuple(np.asarray(spy.data(key)).tolist()) for key in given}
+    schedule = {row for key in given for row in spy.rows(key)}
+    episodes = {row for e in range(2) for row in spy.rows(keys.episode(lane, e))}
+    assert episodes <= set(spy.folded)
     assert schedule.isdisjoint(spy.drawn)
     assert len(spy.drawn) == len(set(spy.drawn))
     assert set(spy.folded).isdisjoint(spy.drawn)

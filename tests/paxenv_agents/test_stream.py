@@ -61,9 +61,9 @@ def test_a_stream_plays_the_trials_of_replay_one_after_the_other():
         dice = []
         for n in range(15):
             step_key = keys.step(keys.episode(lanes[game], n // 6), n % 6)
-            word = jax.random.key_data(
-                jax.random.fold_in(keys.player(step_key, 1), 0)
-            )[0]
+            word = jax.random.key_data(jax.random.fold_in(keys.player(step_key, 1), 0))[
+                0
+            ]
             dice.append(int(word & 1))
         played = paxenv.replay(
             table.env, PARAMS, actions=(zeros, jnp.array(dice)), lane_key=lanes[game]

@@ -324,18 +324,18 @@ def test_stepping_compiles_once_whatever_the_payoff() -> None:
 
 
 def test_opening_a_trial_in_the_next_step_draws_no_further_random_numbers() -> None:
-    """The generator's blocks in the compiled step are those of the step alone."""
+    """The generator's rounds in the compiled step are those of the step alone."""
     env, params = paxenv.make("CoinGame")
     opened = lanes.open_many(env, keys.lanes(0, 4), np.zeros(4, np.int32), params)
     actions = (np.zeros(4, np.int32), np.zeros(4, np.int32))
-    blocks = [
+    rounds = [
         lanes.play_many.lower(env, mode, opened, actions, params)
         .compile()
         .as_text()
-        .count(" while(")
+        .count(" xor(")
         for mode in (AutoresetMode.DISABLED, AutoresetMode.NEXT_STEP)
     ]
-    assert blocks[0] == blocks[1] > 0
+    assert rounds[0] == rounds[1] > 0
 
 
 def test_every_lane_has_its_picture() -> None:
