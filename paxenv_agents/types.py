@@ -27,6 +27,16 @@ class TrainingState(struct.PyTreeNode):
     hyper: Any = struct.field(default_factory=dict)
     replay: Any = ()
 
+    @property
+    def step(self) -> Any:
+        """Environment steps learnt from, by the name that other libraries use."""
+        return self.timesteps
+
+    @property
+    def rng(self) -> Any:
+        """The key, by the name that other libraries use."""
+        return self.key
+
 
 class MemoryState(struct.PyTreeNode):
     """What an agent carries from step to step in one game (batched: many games).

@@ -30,6 +30,12 @@ if TYPE_CHECKING:
         play_episodes,
     )
     from runners.experiment import Experiment, RunState, train_chunk
+    from runners.functional import (
+        train_dqn,
+        train_ppo,
+        train_ppo_multigpu,
+        train_sac,
+    )
     from runners.launch import Observer, run_plan
     from runners.outcome import Outcome
     from runners.outer import Frozen, Gradient
@@ -97,6 +103,10 @@ _LAZY = {
     "shard_pytree": "runners.sharding",
     "split_key_across_devices": "runners.devices",
     "train_chunk": "runners.experiment",
+    "train_dqn": "runners.functional",
+    "train_ppo": "runners.functional",
+    "train_ppo_multigpu": "runners.functional",
+    "train_sac": "runners.functional",
     "unreplicate": "runners.devices",
 }
 
@@ -148,6 +158,10 @@ __all__ = [
     "shard_pytree",
     "split_key_across_devices",
     "train_chunk",
+    "train_dqn",
+    "train_ppo",
+    "train_ppo_multigpu",
+    "train_sac",
     "unreplicate",
 ]
 

@@ -7,12 +7,14 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 from flax import struct
+from jax.sharding import Mesh
 
 from paxenv.environment import Environment
 from paxenv_agents.lineup import Lineup, Slot
 from paxenv_agents.play import Trial, play_trial
 from paxenv_agents.stream import Rollout, open_stream, play_steps
 from paxenv_agents.types import TrainingState
+from runners import placement
 from runners.axes import map_axis
 from runners.outer import Frozen, Gradient, OuterState
 from runners.rows import Row, rollout_row, update_row
@@ -78,6 +80,8 @@ class Experiment:
         num_steps: Steps that every game plays in an iteration; games go on from one
             iteration to the next and open their next trial by themselves. None: an
             iteration is a trial.
+        mesh: Devices over which the games are spread, and large parameters divided;
+            None: the default device.
     """
 
     env: Environment
@@ -87,12 +91,15 @@ class Experiment:
     num_opponents: int = 1
     chunk_size: int = 64
     num_steps: int | None = None
+    mesh: Mesh | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "slots", tuple(map(self._sized, self.slots)))
         for field in ("num_opponents", "chunk_size"):
             if getattr(self, field) < 1:
                 raise ValueError(f"{field} must be >= 1, got {getattr(self, field)}")
+        if self.mesh is not None:
+            placement.check_games(self.num_games, self.mesh)
         if self.num_steps is not None:
             self._check_stream(self.num_steps)
             return
@@ -150,7 +157,7 @@ class Experiment:
             iteration=jnp.zeros((), jnp.int32),
             key=run_key,
             params=params,
-            outer=OuterState(agents=agents),
+            outer=OuterState(agents=placement.learners_on(self.mesh, agents)),
         )
         if self.num_steps is not None:
             state = state.replace(stream=_open_streams(self, state))
@@ -229,7 +236,9 @@ def update(
     outer, stats = experiment.outer.tell(
         _outer_key(state, 1), played.outer, experiment.lineup, played.play
     )
-    row = update_row(experiment.slots, stats, outer.agents)
+    agents = placement.learners_on(experiment.mesh, outer.agents)
+    outer = outer.replace(agents=agents)
+    row = update_row(experiment.slots, stats, agents)
     state = state.replace(iteration=state.iteration + 1, outer=outer)
     if isinstance(played.play, Rollout):
         state = state.replace(stream=played.play.stream)
@@ -252,11 +261,13 @@ def lane_keys(experiment: Experiment, run_key: jax.Array) -> jax.Array:
 
 def _open_streams(experiment: Experiment, state: RunState) -> Any:
     """Opens the endless games against every opponent, `[opponents, games, ...]`."""
-    return map_axis(
+    lanes = placement.games_on(experiment.mesh, lane_keys(experiment, state.key))
+    streams = map_axis(
         functools.partial(open_stream, experiment.lineup),
         (None, _state_axes(experiment), 0),
         experiment.num_opponents,
-    )(state.params, state.agents, lane_keys(experiment, state.key))
+    )(state.params, state.agents, lanes)
+    return placement.games_on(experiment.mesh, streams)
 
 
 def _play_opponents(
@@ -271,12 +282,14 @@ def _play_opponents(
         played = map_axis(play, (None, axes, 0), experiment.num_opponents)(
             state.params, members, state.stream
         )
-        return played._replace(states=members)
+        stream = placement.games_on(experiment.mesh, played.stream)
+        return played._replace(states=members, stream=stream)
+    lanes = placement.games_on(experiment.mesh, lane_keys(experiment, state.key))
     trial = map_axis(
         functools.partial(play_trial, experiment.lineup),
         (None, axes, 0, None),
         experiment.num_opponents,
-    )(state.params, members, lane_keys(experiment, state.key), state.iteration)
+    )(state.params, members, lanes, state.iteration)
     # A shared state was changed by one opponent at most.
     states = tuple(
         after if slot.per_opponent else jax.tree.map(lambda x: x[0], after)

@@ -1,0 +1,288 @@
+"""Training by plain functions: a game, its numbers, a config, and results as values."""
+
+import dataclasses
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from paxenv_agents.dqn import DQN, DQNConfig
+from paxenv_agents.ppo import PPO, PPOConfig
+from paxenv_agents.sac import SAC, SACConfig
+from runners.devices import get_num_devices, replicate
+from runners.results import (
+    DQNTrainResult,
+    PPOMetricsHistory,
+    PPOTrainState,
+    SACTrainResult,
+)
+from runners.run_dir import RunDir
+from runners.runner_config import RunnerConfig
+from runners.sharding import make_mesh
+from runners.trainer import Callback, Trainer, game_of, num_games
+
+#: Fields of `PPOMetricsHistory`, and the engine's names.
+HISTORY = {
+    "total_loss": "train/player_1/loss/total",
+    "actor_loss": "train/player_1/loss/policy",
+    "critic_loss": "train/player_1/loss/value",
+    "entropy": "train/player_1/entropy",
+    "approx_kl": "train/player_1/approx_kl",
+}
+
+Place = RunDir | str | os.PathLike[str]
+
+
+def train_ppo(
+    env: Any,
+    env_params: Any,
+    *,
+    ppo_config: PPOConfig,
+    runner_config: RunnerConfig,
+    obs_shape: Sequence[int] | None = None,
+    n_actions: int | None = None,
+    run_dir: Place | None = None,
+) -> tuple[PPOTrainState, PPOMetricsHistory]:
+    """Trains PPO on one device and returns (final state, metrics of every update).
+
+    Rollouts of `ppo_config.n_steps` steps of `num_envs` games and updates alternate in
+    one compiled loop, which the host visits where something is due.
+
+    Args:
+        env: A native game of one player, with or without `AutoResetWrapper`.
+        env_params: Its numbers.
+        ppo_config: The algorithm; its `num_envs` wins over the runner's 1.
+        runner_config: How long and how often; `total_timesteps` is rounded down to
+            whole updates.
+        obs_shape: Checked against the game, if given.
+        n_actions: Checked against the game, if given.
+        run_dir: Where rows of JSON and the picture go; a `RunDir` or a folder.
+
+    Returns:
+        The state, whose leaves of games are `[num_envs, ...]`, and float32
+        `[num_updates]` for each metric.
+
+    Raises:
+        ValueError: If something does not fit, or the budget is less than one update.
+        FileExistsError: If `checkpoint_dir` holds checkpoints and the config says
+            neither `resume` nor `overwrite`.
+        NonFiniteError: If a loss or a parameter becomes NaN or infinite.
+    """
+    game = game_of(env)
+    games = num_games(ppo_config.num_envs, runner_config)
+    agent = PPO.from_env(game, ppo_config)
+    check_spaces(game, obs_shape, n_actions)
+    trainer = Trainer(
+        agent, game, env_params, runner_config, games, run_dir=_run_dir(run_dir)
+    )
+    trainer.run(keep=tuple(HISTORY.values()))
+    return _ppo_state(trainer), _ppo_history(trainer)
+
+
+def train_ppo_multigpu(
+    env: Any,
+    env_params: Any,
+    *,
+    ppo_config: PPOConfig,
+    runner_config: RunnerConfig,
+    obs_shape: Sequence[int] | None = None,
+    n_actions: int | None = None,
+    run_dir: Place | None = None,
+    stacked: bool = True,
+) -> tuple[PPOTrainState, PPOMetricsHistory]:
+    """Trains PPO on several devices; arguments and errors as in `train_ppo`.
+
+    `num_envs` is the number of games of each device. Games are spread over all
+    devices; gradients are means over all games; with `fsdp_devices > 1` parameters of
+    4 MiB and more are divided over that many devices.
+
+    Args:
+        env: As in `train_ppo`.
+        env_params: As in `train_ppo`.
+        ppo_config: As in `train_ppo`.
+        runner_config: As in `train_ppo`.
+        obs_shape: As in `train_ppo`.
+        n_actions: As in `train_ppo`.
+        run_dir: As in `train_ppo`.
+        stacked: Whether results have a leading axis of devices. The learner's state
+            and the metrics, which are means over all devices, are then repeated for
+            each of them (`unreplicate` gives one copy), games are
+            `[num_devices, num_envs, ...]`. False: the learner's state as it lies on
+            the devices, games `[num_devices * num_envs, ...]`, metrics
+            `[num_updates]`.
+    """
+    game = game_of(env)
+    num_devices = get_num_devices(runner_config.num_devices)
+    mesh = make_mesh(runner_config.fsdp_devices, num_devices)
+    games = num_games(ppo_config.num_envs, runner_config) * num_devices
+    config = dataclasses.replace(ppo_config, num_envs=None)
+    agent = PPO.from_env(game, config)
+    check_spaces(game, obs_shape, n_actions)
+    trainer = Trainer(
+        *(agent, game, env_params, runner_config, games),
+        mesh=mesh,
+        run_dir=_run_dir(run_dir),
+    )
+    trainer.run(keep=tuple(HISTORY.values()))
+    state, history = _ppo_state(trainer), _ppo_history(trainer)
+    if not stacked:
+        return state, history
+
+    def by_device(tree: Any) -> Any:
+        # [devices * games, ...] -> [devices, games, ...]
+        return jax.tree.map(
+            lambda x: x.reshape(num_devices, x.shape[0] // num_devices, *x.shape[1:]),
+            tree,
+        )
+
+    state = PPOTrainState(
+        agent_state=replicate(state.agent_state, num_devices),
+        env_obs=by_device(state.env_obs),
+        env_state=by_device(state.env_state),
+        rng=replicate(state.rng, num_devices),
+    )
+    return state, replicate(history, num_devices)
+
+
+def train_dqn(
+    env: Any,
+    env_params: Any,
+    *,
+    dqn_config: DQNConfig,
+    runner_config: RunnerConfig,
+    obs_shape: Sequence[int] | None = None,
+    n_actions: int | None = None,
+    callback: Callback | None = None,
+    run_dir: Place | None = None,
+) -> DQNTrainResult:
+    """Trains DQN on one device, with replay on the device, and returns its result.
+
+    Args:
+        env: A native game of one player, with or without `AutoResetWrapper`.
+        env_params: Its numbers.
+        dqn_config: The algorithm; where its `buffer_size` or `warmup_steps` is None,
+            the runner's counts.
+        runner_config: How long and how often; `resume` goes on with replay, games and
+            keys as they were.
+        obs_shape: Checked against the game, if given.
+        n_actions: Checked against the game, if given.
+        callback: `(step, agent_state, metrics)`, called every `log_interval` steps.
+        run_dir: Where rows of JSON and the picture go; a `RunDir` or a folder.
+
+    Returns:
+        The learner's state; the returns of all finished episodes in order (of those
+        that end in the same iteration, each the mean of them); the logged rows.
+
+    Raises:
+        ValueError, FileExistsError, NonFiniteError: As `train_ppo`.
+    """
+    game = game_of(env)
+    check_spaces(game, obs_shape, n_actions)
+    trainer = _off_policy(
+        DQN, game, env_params, dqn_config, runner_config, callback, run_dir
+    )
+    return DQNTrainResult(trainer.state, trainer.episode_returns, trainer.metrics_log)
+
+
+def train_sac(
+    env: Any,
+    env_params: Any,
+    *,
+    sac_config: SACConfig,
+    runner_config: RunnerConfig,
+    obs_shape: Sequence[int] | None = None,
+    action_dim: int | None = None,
+    callback: Callback | None = None,
+    run_dir: Place | None = None,
+) -> SACTrainResult:
+    """Trains SAC on one device; arguments, results and errors as in `train_dqn`.
+
+    Args:
+        env: As in `train_dqn`.
+        env_params: As in `train_dqn`.
+        sac_config: The algorithm.
+        runner_config: As in `train_dqn`.
+        obs_shape: As in `train_dqn`.
+        action_dim: Numbers of an action; checked against the game, if given.
+        callback: As in `train_dqn`.
+        run_dir: As in `train_dqn`.
+    """
+    game = game_of(env)
+    check_spaces(game, obs_shape, action_dim=action_dim)
+    trainer = _off_policy(
+        SAC, game, env_params, sac_config, runner_config, callback, run_dir
+    )
+    return SACTrainResult(trainer.state, trainer.episode_returns, trainer.metrics_log)
+
+
+def check_spaces(
+    game: Any,
+    obs_shape: Sequence[int] | None = None,
+    n_actions: int | None = None,
+    action_dim: int | None = None,
+) -> None:
+    """Raises ValueError if what is given is not what the game has."""
+    space = game.observation_space(0)
+    found = space.shape or ()
+    if obs_shape is not None and tuple(obs_shape) != found:
+        raise ValueError(f"obs_shape={tuple(obs_shape)}, the game shows {found}")
+    actions = game.action_space(0)
+    if n_actions is not None and n_actions != getattr(actions, "n", None):
+        raise ValueError(f"n_actions={n_actions}, the game takes {actions}")
+    if action_dim is not None:
+        is_box = isinstance(actions, gymnasium.spaces.Box)
+        if not is_box or int(np.prod(actions.shape)) != action_dim:
+            raise ValueError(f"action_dim={action_dim}, the game takes {actions}")
+
+
+def _off_policy(
+    agent_class: Any,
+    game: Any,
+    env_params: Any,
+    config: Any,
+    runner_config: RunnerConfig,
+    callback: Callback | None,
+    run_dir: Place | None,
+) -> Trainer:
+    own = {
+        name: getattr(runner_config, name)
+        for name in ("buffer_size", "warmup_steps")
+        if getattr(config, name) is None
+    }
+    games = num_games(config.num_envs, runner_config)
+    agent = agent_class.from_env(game, dataclasses.replace(config, **own))
+    trainer = Trainer(
+        *(agent, game, env_params, runner_config, games),
+        run_dir=_run_dir(run_dir),
+        callback=callback,
+    )
+    trainer.run()
+    return trainer
+
+
+def _run_dir(place: Place | None) -> RunDir | None:
+    if place is None or isinstance(place, RunDir):
+        return place
+    return RunDir(Path(place))
+
+
+def _ppo_state(trainer: Trainer) -> PPOTrainState:
+    state = trainer.program.state
+    stream = jax.tree.map(lambda x: x[0, 0], state.stream)
+    return PPOTrainState(
+        agent_state=trainer.state,
+        env_obs=stream.obs[0],
+        env_state=stream.env_state,
+        rng=state.key[0],
+    )
+
+
+def _ppo_history(trainer: Trainer) -> PPOMetricsHistory:
+    return PPOMetricsHistory(
+        **{field: jnp.asarray(trainer.history[name]) for field, name in HISTORY.items()}
+    )

@@ -1,0 +1,301 @@
+"""What the functions `train_*` share: one learner, one game, and a RunnerConfig."""
+
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from paxenv.auto_reset import AutoResetWrapper
+from paxenv_agents.agent import Agent
+from paxenv_agents.lineup import Slot
+from paxenv_agents.types import TrainingState
+from runners import figures
+from runners.checkpoints import CheckpointStore, start_rule
+from runners.evaluator import play_episodes, summarise
+from runners.experiment import Experiment
+from runners.interrupt import Interrupt
+from runners.intervals import Interval
+from runners.jsonl import JsonLines
+from runners.loop import Chunk, Loop, Task
+from runners.program import EVALUATION, Program, initial_state, run_keys
+from runners.run_dir import RunDir
+from runners.runner_config import RunnerConfig
+from runners.sinks import Position, scalars
+
+#: Most iterations of one compiled call.
+CHUNK = 256
+RETURN = "episode/return/player_1"
+COUNT = "episode/count"
+
+Callback = Callable[[int, TrainingState, dict[str, float]], None]
+
+_play = jax.jit(
+    play_episodes, static_argnames=("agent", "env", "n_episodes", "max_steps")
+)
+
+
+def game_of(env: Any) -> Any:
+    """Returns the one-player game, without the wrapper that resets it.
+
+    The engine opens the next episode by itself, by the same keys.
+
+    Raises:
+        ValueError: If the game has more players.
+    """
+    game = env.env if isinstance(env, AutoResetWrapper) else env
+    if game.num_players != 1:
+        raise ValueError(
+            f"{game.name} has {game.num_players} players, and one agent is trained: "
+            "SinglePlayer(env, player, co_players) makes a game of one player of it"
+        )
+    return game
+
+
+def num_games(own: int | None, config: RunnerConfig) -> int:
+    """Returns the games of one device: those of the algorithm's config, if it has any.
+
+    Raises:
+        ValueError: If both configs say different numbers.
+    """
+    if own is None:
+        return config.num_envs
+    if config.num_envs not in (1, own):
+        raise ValueError(
+            f"num_envs is {own} in the algorithm's config and {config.num_envs} in "
+            "RunnerConfig: give it once"
+        )
+    return own
+
+
+@dataclasses.dataclass
+class Trainer:
+    """Trains one agent in one game, with everything that a RunnerConfig asks for.
+
+    Attributes:
+        agent: The learner.
+        env: A game of one player.
+        env_params: Its numbers.
+        config: How long, how often.
+        games: Games in parallel over all devices.
+        mesh: The devices; None: the default one.
+        run_dir: Where rows and the picture go; None: nowhere.
+        callback: Told `(step, agent state, metrics)` every `log_interval` steps.
+    """
+
+    agent: Agent
+    env: Any
+    env_params: Any
+    config: RunnerConfig
+    games: int
+    mesh: Any = None
+    run_dir: RunDir | None = None
+    callback: Callback | None = None
+
+    def __post_init__(self) -> None:
+        steps = self.agent.rollout_length(self.games)
+        per_iteration = steps * self.games
+        self.num_iterations = self.config.total_timesteps // per_iteration
+        if self.num_iterations < 1:
+            raise ValueError(
+                f"total_timesteps={self.config.total_timesteps} is less than one "
+                f"iteration, {self.games} games of {steps} steps: {per_iteration}"
+            )
+        planned: Any = getattr(self.agent, "planned", None)
+        agent = self.agent if planned is None else planned(self.num_iterations)
+        check: Any = getattr(agent, "check_batch", None)
+        if check is not None:
+            check(steps, self.games)
+        self.experiment = Experiment(
+            env=self.env,
+            slots=(Slot(agent),),
+            num_games=self.games,
+            num_steps=steps,
+            chunk_size=min(CHUNK, self.num_iterations),
+            mesh=self.mesh,
+        )
+        keys = run_keys(self.config.seed)
+        self.program = Program(
+            self.experiment, initial_state(self.experiment, keys, self.env_params)
+        )
+        self.history: dict[str, np.ndarray] = {}
+        self.episode_returns: list[float] = []
+        self.metrics_log: list[dict[str, Any]] = []
+
+    @property
+    def state(self) -> TrainingState:
+        """The learner's training state."""
+        return jax.tree.map(lambda x: x[0], self.program.state.agents[0])
+
+    def run(self, keep: tuple[str, ...] = ()) -> None:
+        """Trains to the end.
+
+        Args:
+            keep: Metrics of which `history` holds every iteration, `[num_iterations]`.
+
+        Raises:
+            FileExistsError: If there are checkpoints and the config says neither
+                `resume` nor `overwrite`.
+            NonFiniteError: If training diverges.
+            KeyboardInterrupt: After Ctrl-C, once the state is saved.
+        """
+        nan = np.full(self.num_iterations, np.nan, np.float32)
+        self.history = {name: nan.copy() for name in keep}
+        store = self._open_store()
+        try:
+            position = self._start(store)
+            self._open_logs(position)
+            with Interrupt() as interrupt:
+                self._loop(store).run(lambda: interrupt.requested)
+                self._save(store)
+        finally:
+            if store is not None:
+                store.close()
+            self._close_logs()
+        if self.program.iteration < self.num_iterations:
+            raise KeyboardInterrupt
+        if self.config.plot:
+            self._plot()
+
+    def _loop(self, store: CheckpointStore | None) -> Loop:
+        per_iteration = self.experiment.steps_per_iteration
+        config = self.config
+        tasks = [
+            Task(Interval(config.log_interval, per_iteration), self._log),
+            Task(Interval(config.eval_every, per_iteration), self._evaluate),
+        ]
+        if store is not None:
+            interval = Interval(config.checkpoint_interval, per_iteration)
+            tasks.append(Task(interval, lambda _: self._save(store)))
+        return Loop(
+            self.program, self.num_iterations, on_chunk=(self._keep,), tasks=tasks
+        )
+
+    def _keep(self, chunk: Chunk) -> None:
+        for name, values in self.history.items():
+            values[chunk.first : chunk.last] = chunk.rows[name][0]
+        counts, returns = chunk.rows[COUNT][0], chunk.rows[RETURN][0]
+        for i in np.flatnonzero(counts):
+            self.episode_returns += [float(returns[i])] * int(counts[i])
+
+    def _log(self, chunk: Chunk) -> None:
+        row = scalars({name: values[0, -1] for name, values in chunk.rows.items()})
+        row["time/seconds"] = round(chunk.seconds, 3)
+        step = self.program.env_steps
+        self.metrics_log.append({"step": step, **row})
+        if self._rows is not None:
+            self._rows.log(step, self.program.iteration, row)
+            self._rows.flush()
+        if self.callback is not None:
+            self.callback(step, self.state, row)
+
+    def _evaluate(self, chunk: Chunk) -> None:
+        del chunk
+        agent = dataclasses.replace(self.experiment.slots[0].agent, greedy=True)
+        step = self.program.env_steps
+        (key,) = run_keys(self.config.seed, evaluation=True)
+        stats = _play(
+            agent,
+            self.state,
+            self.env,
+            self.env_params,
+            jax.random.fold_in(jax.random.fold_in(key, EVALUATION), step % 2**31),
+            n_episodes=self.config.eval_episodes,
+            max_steps=self.env.num_inner_steps * self.env.num_outer_steps,
+        )
+        named = {name: float(x) for name, x in summarise(stats).items()}
+        self.metrics_log.append({"step": step, **named})
+        if self._evaluations is not None:
+            self._evaluations.log(step, self.program.iteration, named)
+            self._evaluations.flush()
+
+    # Checkpoints.
+
+    def _open_store(self) -> CheckpointStore | None:
+        config = self.config
+        if config.checkpoint_dir is None:
+            return None
+        return CheckpointStore(
+            config.checkpoint_dir,
+            max_to_keep=config.max_checkpoints,
+            keep_period=config.keep_period,
+        )
+
+    def _start(self, store: CheckpointStore | None) -> Position | None:
+        """Begins afresh or from the latest checkpoint, and returns where."""
+        self._saved = -1
+        if store is None:
+            return None
+        config = self.config
+        rule = start_rule(
+            store.folder, resume=config.resume, overwrite=config.overwrite
+        )
+        if rule == "overwrite":
+            store.clear()
+        if rule != "resume":
+            return None
+        state, meta = store.restore(self._saveable())
+        self.program.load(state["run"])
+        for name, values in state["history"].items():
+            self.history[name][:] = values
+        self.episode_returns = list(meta["episode_returns"])
+        self.metrics_log = list(meta["metrics_log"])
+        self._saved = self.program.iteration
+        return Position(self.program.iteration, self.program.env_steps)
+
+    def _saveable(self) -> dict[str, Any]:
+        return {"run": self.program.state, "history": self.history}
+
+    def _save(self, store: CheckpointStore | None) -> None:
+        if store is None or self._saved == self.program.iteration:
+            return
+        self._saved = self.program.iteration
+        meta = {
+            "config": dataclasses.asdict(self.config),
+            "agent": type(self.agent).__name__,
+            "iteration": self.program.iteration,
+            "env_steps": self.program.env_steps,
+            "seed": self.config.seed,
+            "episode_returns": self.episode_returns,
+            "metrics_log": self.metrics_log,
+        }
+        store.save(self.program.env_steps, self._saveable(), meta)
+
+    # Files.
+
+    def _open_logs(self, position: Position | None) -> None:
+        self._rows = self._evaluations = None
+        if self.run_dir is not None:
+            run = self.run_dir
+            self._rows = JsonLines(run.metrics, resume_from=position)
+            self._evaluations = JsonLines(run.eval_metrics, resume_from=position)
+
+    def _close_logs(self) -> None:
+        for log in (getattr(self, "_rows", None), getattr(self, "_evaluations", None)):
+            if log is not None:
+                log.close()
+
+    def _plot(self) -> None:
+        """Draws the returns of all finished episodes, if there is a place for it."""
+        folder = None if self.run_dir is None else self.run_dir.artifacts
+        if folder is None and self.config.checkpoint_dir is not None:
+            folder = Path(self.config.checkpoint_dir)
+        returns = np.array(self.episode_returns)
+        if folder is None or not returns.size:
+            return
+        folder.mkdir(parents=True, exist_ok=True)
+        figure, axes = figures.new_figure((7.0, 4.2))
+        axes.plot(returns, color=figures.COLOURS[0], alpha=0.3, linewidth=1.0)
+        window = min(100, returns.size)
+        smooth = np.convolve(returns, np.full(window, 1 / window), mode="valid")
+        axes.plot(
+            *(np.arange(window - 1, returns.size), smooth),
+            color=figures.COLOURS[0],
+            label=f"mean of the last {window} episodes",
+        )
+        axes.set_xlabel("episode")
+        axes.set_ylabel("return")
+        figures.set_legend(figure)
+        figures.save(figure, folder / "reward_curve.png")

@@ -1,0 +1,276 @@
+"""Training by plain functions: what comes back, and that every option is read."""
+
+import dataclasses
+import json
+import subprocess
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import paxenv
+import runners
+from paxenv.auto_reset import AutoResetWrapper
+from paxenv.single_player import SinglePlayer
+from paxenv_agents.dqn import DQNConfig
+from paxenv_agents.ppo import PPOConfig
+from paxenv_agents.registry import make_agent
+from paxenv_agents.sac import SACConfig
+from runners import RunnerConfig
+from runners.checkpoints import CheckpointStore
+from runners.jsonl import read_rows
+from runners.run_dir import RunDir
+
+PPO = PPOConfig(n_steps=16, num_envs=4, hidden_sizes=(8,), num_minibatches=2)
+DQN = DQNConfig(hidden_sizes=(8,), batch_size=8, train_every=4, target_every=8)
+SAC = SACConfig(hidden_sizes=(8,), batch_size=8, train_every=8, target_every=8)
+SHORT = RunnerConfig(total_timesteps=320, eval_every=10**6, plot=False)
+REPLAY = RunnerConfig(
+    *(200, 10**6, 3, 40),
+    buffer_size=64,
+    warmup_steps=40,
+    plot=False,
+)
+
+
+@pytest.fixture(scope="module")
+def cart_pole():
+    return paxenv.make("CartPole-v1")
+
+
+@pytest.fixture(scope="module")
+def pendulum():
+    return paxenv.make("Pendulum-v1")
+
+
+def ppo(game, config=SHORT, **options):
+    return runners.train_ppo(*game, ppo_config=PPO, runner_config=config, **options)
+
+
+def same_bits(a, b):
+    def same(x, y):
+        if jax.dtypes.issubdtype(jnp.asarray(x).dtype, jax.dtypes.prng_key):
+            x, y = jax.random.key_data(x), jax.random.key_data(y)
+        return np.array_equal(np.asarray(x), np.asarray(y), equal_nan=True)
+
+    return all(jax.tree.leaves(jax.tree.map(same, a, b)))
+
+
+def test_ppo_returns_a_state_and_a_row_of_numbers_for_every_update(cart_pole):
+    env, params = cart_pole
+    state, history = ppo((AutoResetWrapper(env), params))
+    assert type(history).__name__ == "PPOMetricsHistory"
+    assert all(x.shape == (5,) and x.dtype == jnp.float32 for x in history)
+    assert all(np.isfinite(x).all() for x in history)
+    assert state.env_obs.shape == (4, 4)
+    assert int(state.agent_state.step) == 320
+    assert jnp.issubdtype(state.agent_state.rng.dtype, jax.dtypes.prng_key)
+    assert state.env_state.env.t.shape == (4,)
+    # Games that are wrapped and games that are not are the same games.
+    assert same_bits(ppo(cart_pole)[0], state)
+
+
+def test_a_dilemma_is_trained_as_a_game_of_one_player():
+    ipd, params = paxenv.make("IPD-v0", num_inner_steps=8)
+    game = SinglePlayer(ipd, 0, (make_agent("TitForTat", ipd, player=1),))
+    _, history = ppo((game, game.make_params(params)))
+    assert np.isfinite(history.total_loss).all()
+    with pytest.raises(ValueError, match="2 players, and one agent is trained"):
+        ppo((ipd, params))
+
+
+def test_the_budget_is_rounded_down_and_too_little_is_refused(cart_pole):
+    config = dataclasses.replace(SHORT, total_timesteps=200)
+    assert ppo(cart_pole, config)[1].entropy.shape == (3,)
+    with pytest.raises(ValueError, match="total_timesteps=63 is less than one .*: 64"):
+        ppo(cart_pole, dataclasses.replace(SHORT, total_timesteps=63))
+
+
+def test_shapes_that_are_given_are_checked(cart_pole, pendulum):
+    with pytest.raises(ValueError, match=r"obs_shape=\(3,\), the game shows \(4,\)"):
+        ppo(cart_pole, obs_shape=(3,))
+    with pytest.raises(ValueError, match=r"n_actions=3, the game takes Discrete\(2"):
+        ppo(cart_pole, n_actions=3)
+    with pytest.raises(ValueError, match="action_dim=2, the game takes Box"):
+        runners.train_sac(*pendulum, sac_config=SAC, runner_config=REPLAY, action_dim=2)
+
+
+def test_the_number_of_games_is_given_once(cart_pole):
+    twice = dataclasses.replace(SHORT, num_envs=2)
+    with pytest.raises(ValueError, match="num_envs is 4 .* and 2 in RunnerConfig"):
+        ppo(cart_pole, twice)
+    own = dataclasses.replace(PPO, num_envs=None)
+    state, _ = runners.train_ppo(*cart_pole, ppo_config=own, runner_config=twice)
+    assert state.env_obs.shape == (2, 4)
+
+
+def test_dqn_calls_back_and_returns_what_it_logged(cart_pole):
+    seen = []
+    result = runners.train_dqn(
+        *cart_pole,
+        dqn_config=DQN,
+        runner_config=REPLAY,
+        callback=lambda step, state, metrics: seen.append(
+            (step, int(state.step), metrics)
+        ),
+    )
+    assert [(step, counted) for step, counted, _ in seen] == [
+        (step, step) for step in (40, 80, 120, 160, 200)
+    ]
+    assert [row["step"] for row in result.metrics_log] == [40, 80, 120, 160, 200]
+    assert np.isfinite(seen[-1][2]["train/player_1/loss/q"])
+    # Random play on cart-pole: every step is paid 1, episodes are 8 steps or more.
+    assert all(8 <= r <= 200 and r == int(r) for r in result.episode_returns)
+    assert sum(result.episode_returns) <= 200
+    assert int(result.agent_state.replay.filled) == 64
+
+
+def test_sac_learns_from_random_actions_after_the_warm_up(pendulum):
+    result = runners.train_sac(*pendulum, sac_config=SAC, runner_config=REPLAY)
+    first, last = result.metrics_log[0], result.metrics_log[-1]
+    assert first["train/player_1/gradient_steps"] == 1  # at step 40, not before
+    assert np.isfinite(last["train/player_1/loss/critic"])
+    assert len(result.episode_returns) == 1  # the time limit of 200 steps
+    assert result.agent_state.params["log_alpha"] != 0.0
+
+
+CHANGED = {
+    "total_timesteps": 240,
+    "log_interval": 80,
+    "eval_every": 80,
+    "eval_episodes": 5,
+    "buffer_size": 32,
+    "warmup_steps": 120,
+    "num_envs": 2,
+    "seed": 1,
+}
+
+
+@pytest.mark.parametrize("field", CHANGED)
+def test_every_number_of_the_runner_changes_something(cart_pole, field):
+    """T3; the fields about files and devices have tests of their own."""
+    base = dataclasses.replace(REPLAY, eval_every=100)
+    results = [
+        runners.train_dqn(*cart_pole, dqn_config=DQN, runner_config=config)
+        for config in (base, dataclasses.replace(base, **{field: CHANGED[field]}))
+    ]
+    rows = [
+        json.dumps([{k: v for k, v in row.items() if "time/" not in k} for row in log])
+        for log in (r.metrics_log for r in results)
+    ]
+    differs = {
+        "buffer_size": lambda r: r.agent_state.replay.capacity,
+        "warmup_steps": lambda r: int(r.agent_state.opt_state.count),
+    }.get(field)
+    assert rows[0] != rows[1]
+    if differs is not None:
+        assert differs(results[0]) != differs(results[1])
+
+
+def test_files_are_written_where_the_runner_says(cart_pole, tmp_path):
+    """T3: checkpoint_*, max_checkpoints, keep_period, plot, run_dir."""
+    config = dataclasses.replace(
+        SHORT,
+        checkpoint_dir=str(tmp_path / "saved"),
+        checkpoint_interval=64,
+        max_checkpoints=2,
+        keep_period=128,
+        log_interval=64,
+        eval_every=128,
+        plot=True,
+    )
+    _, history = ppo(cart_pole, config, run_dir=tmp_path / "run")
+    with CheckpointStore(tmp_path / "saved") as store:
+        assert store.steps() == [128, 256, 320]
+    rows = read_rows(RunDir(tmp_path / "run").metrics)
+    losses = [row["train/player_1/loss/total"] for row in rows]
+    np.testing.assert_allclose(losses, history.total_loss, rtol=1e-6)
+    evaluations = read_rows(RunDir(tmp_path / "run").eval_metrics)
+    assert [row["env_steps"] for row in evaluations] == [128, 256]
+    assert (tmp_path / "run" / "artifacts" / "reward_curve.png").is_file()
+    without = dataclasses.replace(config, plot=False, overwrite=True)
+    ppo(cart_pole, without, run_dir=tmp_path / "other")
+    assert not list((tmp_path / "other").rglob("*.png"))
+
+
+def test_checkpoints_that_are_there_are_resumed_overwritten_or_left_alone(
+    cart_pole, tmp_path
+):
+    config = dataclasses.replace(SHORT, checkpoint_dir=str(tmp_path))
+    first = ppo(cart_pole, config)
+    with pytest.raises(FileExistsError, match="resume=True goes on"):
+        ppo(cart_pole, config)
+    resumed = ppo(cart_pole, dataclasses.replace(config, resume=True))
+    assert same_bits(resumed, first)
+    again = ppo(cart_pole, dataclasses.replace(config, overwrite=True, seed=1))
+    assert not same_bits(again, first)
+
+
+TRAINERS = {
+    "PPO": ("train_ppo", "ppo_config", "CartPole-v1", PPO, SHORT),
+    "DQN": ("train_dqn", "dqn_config", "CartPole-v1", DQN, REPLAY),
+    "SAC": ("train_sac", "sac_config", "Pendulum-v1", SAC, REPLAY),
+}
+SCRIPT = """
+import os, signal, sys
+from test_functional import TRAINERS, train
+import runners.trainer as trainer
+name, folder, kill_at = sys.argv[1], sys.argv[2], int(sys.argv[3])
+save = trainer.Trainer._save
+def killed(self, store):
+    save(self, store)
+    if kill_at and self.program.iteration >= kill_at:
+        store.wait()
+        os.kill(os.getpid(), signal.SIGKILL)
+trainer.Trainer._save = killed
+train(name, folder, resume=not kill_at)
+"""
+
+
+def train(name, folder, **changes):
+    function, option, game, own, config = TRAINERS[name]
+    config = dataclasses.replace(
+        config, checkpoint_dir=str(folder), checkpoint_interval=64, **changes
+    )
+    return getattr(runners, function)(
+        *paxenv.make(game), **{option: own}, runner_config=config
+    )
+
+
+def in_a_new_process(*words):
+    command = [sys.executable, "-c", SCRIPT, *map(str, words)]
+    return subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        cwd=__file__[: -len("/test_functional.py")],
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", TRAINERS)
+def test_a_killed_training_goes_on_in_a_new_process_bit_for_bit(name, tmp_path):
+    """T2: parameters, optimiser, replay, games, keys, histories."""
+    train(name, tmp_path / "straight")
+    killed = in_a_new_process(name, tmp_path / "resumed", 2)
+    assert killed.returncode == -9, killed.stderr
+    resumed = in_a_new_process(name, tmp_path / "resumed", 0)
+    assert resumed.returncode == 0, resumed.stderr
+    one, other = (_saved(tmp_path / x) for x in ("straight", "resumed"))
+    assert one[0].keys() == other[0].keys()
+    for entry in one[0]:
+        np.testing.assert_array_equal(one[0][entry], other[0][entry], err_msg=entry)
+    assert one[1]["episode_returns"] == other[1]["episode_returns"]
+
+
+def _saved(folder):
+    from runners.checkpoint_files import find_checkpoint, read_record
+    from runners.checkpoints import read_arrays
+
+    path = find_checkpoint(folder)
+    record = read_record(path)
+    arrays = read_arrays(path, list(record.entries))
+    return {k: np.asarray(v) for k, v in arrays.items()}, record.meta
