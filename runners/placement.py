@@ -28,6 +28,28 @@ def games_on(mesh: Mesh | None, tree: Any) -> Any:
     return jax.tree.map(lambda x: jax.lax.with_sharding_constraint(x, spread), tree)
 
 
+def of_state(mesh: Mesh, state: Any) -> Any:
+    """Returns the sharding of every leaf of a `RunState` of all seeds.
+
+    Games `[seeds, opponents, games, ...]` are spread, large parameters divided, and
+    everything else lies on every device.
+    """
+    whole = NamedSharding(mesh, PartitionSpec())
+    spread = NamedSharding(mesh, PartitionSpec(None, None, AXES))
+
+    def of_learner(leaf: Any) -> NamedSharding:
+        one_seed = jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype)
+        spec = fsdp_sharding(one_seed, mesh).spec
+        return NamedSharding(mesh, PartitionSpec(None, *spec)) if spec else whole
+
+    placed = jax.tree.map(lambda _: whole, state)
+    agents = jax.tree.map(of_learner, state.outer.agents)
+    return placed.replace(
+        outer=placed.outer.replace(agents=agents),
+        stream=jax.tree.map(lambda _: spread, state.stream),
+    )
+
+
 def learners_on(mesh: Mesh | None, tree: Any) -> Any:
     """Returns training states with large parameters divided over the axis "fsdp".
 

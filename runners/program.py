@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from runners import placement
 from runners.axes import map_axis
 from runners.experiment import Experiment, RunState, rollout, train_chunk, update
 
@@ -68,7 +69,13 @@ class Program:
 
     def load(self, state: RunState) -> None:
         """Goes on from another state; its buffers are copied."""
-        self.state = jax.tree.map(jnp.copy, state)
+        mesh = self.experiment.mesh
+        if mesh is None:
+            self.state = _copied(state)
+        else:
+            # Compiled, since other processes may hold a part of it.
+            places = placement.of_state(mesh, state)
+            self.state = jax.jit(_copied, out_shardings=places)(state)
         self.iteration = int(np.asarray(state.iteration)[0])
 
     @property
@@ -87,7 +94,14 @@ class Program:
         Raises:
             ValueError: If shapes do not fit, such as a batch and its minibatches.
         """
-        self._lowered = _chunk.lower(self.experiment, self.state, jnp.int32(1))
+        chunk, mesh = _chunk, self.experiment.mesh
+        if mesh is not None:
+            # The state stays where it lies: the compiler must not move it.
+            stay = (placement.of_state(mesh, self.state), None)
+            chunk = jax.jit(
+                _run_chunk, static_argnums=0, donate_argnums=1, out_shardings=stay
+            )
+        self._lowered = chunk.lower(self.experiment, self.state, jnp.int32(1))
 
     def compile(self) -> None:
         """Compiles `run`."""
@@ -132,19 +146,44 @@ class Program:
         self.iteration += 1
         return {k: np.asarray(v)[:, None] for k, v in row.items()}
 
+    def set_agents(self, states: dict[int, Any]) -> None:
+        """Puts other training states into slots, also between the two stages.
+
+        Args:
+            states: Training states by slot, leaves `[seeds, ...]`; they are copied.
+
+        Raises:
+            ValueError: If a shape is not the slot's.
+        """
+        self.state = with_agents(self.state, states)
+        if self._played is None:
+            return
+        # `update` consumes the state, so what was played needs copies of its own.
+        agents = jax.tree.map(jnp.copy, self.state.agents)
+        self._played = self._played._replace(
+            play=self._played.play._replace(states=agents),
+            outer=self._played.outer.replace(agents=agents),
+        )
+
     def agents(self, seed_index: int) -> tuple[Any, ...]:
         """Returns one seed's training states, in the order of the slots."""
         return jax.tree.map(lambda x: x[seed_index], self.state.agents)
 
 
-@functools.partial(jax.jit, static_argnums=0, donate_argnums=1)
-def _chunk(
+def _copied(state: RunState) -> RunState:
+    return jax.tree.map(jnp.copy, state)
+
+
+def _run_chunk(
     experiment: Experiment, state: RunState, num_iterations: jax.Array
 ) -> tuple[RunState, Any]:
     def run(state: RunState) -> Any:
         return train_chunk(experiment, state, num_iterations)
 
     return map_axis(run, (0,), state.iteration.shape[0])(state)
+
+
+_chunk = jax.jit(_run_chunk, static_argnums=0, donate_argnums=1)
 
 
 @functools.partial(jax.jit, static_argnums=0)

@@ -4,6 +4,7 @@ import dataclasses
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -84,7 +85,7 @@ def test_a_dilemma_is_trained_as_a_game_of_one_player():
 def test_the_budget_is_rounded_down_and_too_little_is_refused(cart_pole):
     config = dataclasses.replace(SHORT, total_timesteps=200)
     assert ppo(cart_pole, config)[1].entropy.shape == (3,)
-    with pytest.raises(ValueError, match="total_timesteps=63 is less than one .*: 64"):
+    with pytest.raises(ValueError, match=r"total_timesteps=63 is less than one .*: 64"):
         ppo(cart_pole, dataclasses.replace(SHORT, total_timesteps=63))
 
 
@@ -99,7 +100,7 @@ def test_shapes_that_are_given_are_checked(cart_pole, pendulum):
 
 def test_the_number_of_games_is_given_once(cart_pole):
     twice = dataclasses.replace(SHORT, num_envs=2)
-    with pytest.raises(ValueError, match="num_envs is 4 .* and 2 in RunnerConfig"):
+    with pytest.raises(ValueError, match=r"num_envs is 4 .* and 2 in RunnerConfig"):
         ppo(cart_pole, twice)
     own = dataclasses.replace(PPO, num_envs=None)
     state, _ = runners.train_ppo(*cart_pole, ppo_config=own, runner_config=twice)
@@ -246,7 +247,7 @@ def in_a_new_process(*words):
         capture_output=True,
         text=True,
         timeout=300,
-        cwd=__file__[: -len("/test_functional.py")],
+        cwd=Path(__file__).parent,
     )
 
 

@@ -1,0 +1,175 @@
+"""Several devices, and several processes, train what one device trains."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+
+PRELUDE = """
+import json, sys
+import runners
+runners.initialize_distributed(num_local_devices=int(sys.argv[1]))
+import jax, jax.numpy as jnp, numpy as np
+import paxenv
+from paxenv_agents.ppo import PPOConfig
+
+def train(devices, games, updates, fsdp=1, stacked=False, hidden=(16,)):
+    env, params = paxenv.make("CartPole-v1")
+    own = PPOConfig(n_steps=16, hidden_sizes=hidden, num_minibatches=2)
+    config = runners.RunnerConfig(
+        total_timesteps=updates * 16 * games * devices, num_envs=games,
+        num_devices=devices, fsdp_devices=fsdp, eval_every=10**9, plot=False)
+    return runners.train_ppo_multigpu(env, params, ppo_config=own,
+        runner_config=config, stacked=stacked)
+
+def flat(state):
+    leaves = jax.tree.leaves(state.agent_state.params)
+    return np.concatenate([np.asarray(x).ravel() for x in leaves])
+"""
+
+
+def run(script, num_devices, **environment):
+    """Runs a script in a process with so many virtual devices; returns its last line."""
+    return finished(start(script, num_devices, **environment))
+
+
+def start(script, num_devices, **environment):
+    program = PRELUDE + textwrap.dedent(script)
+    return subprocess.Popen(
+        [sys.executable, "-c", program, str(num_devices)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "XLA_FLAGS": "", **environment},
+    )
+
+
+def finished(process):
+    stdout, stderr = process.communicate(timeout=300)
+    assert process.returncode == 0, stderr[-3000:]
+    return json.loads(stdout.splitlines()[-1])
+
+
+@pytest.mark.slow
+def test_four_devices_train_what_one_trains():
+    """T4, A35: at equal global batch, and devices draw different numbers."""
+    found = run(
+        """
+        found = {}
+        for updates in (3, 10):
+            one, _ = train(1, 8, updates)
+            four, history = train(4, 2, updates)
+            found[updates] = {
+                "gap": float(np.abs(flat(one) - flat(four)).max()),
+                "same_play": bool(np.allclose(one.env_obs, four.env_obs, atol=1e-3)),
+            }
+        obs = np.asarray(four.env_obs)
+        found["games"] = len({tuple(row) for row in obs.round(6).tolist()})
+        found["spread"] = len(four.env_obs.sharding.device_set)
+        print(json.dumps(found))
+        """,
+        4,
+    )
+    assert found["3"]["gap"] <= 1e-5
+    assert found["10"]["same_play"]
+    assert found["10"]["gap"] <= 1e-5
+    assert found["games"] == 8
+    assert found["spread"] == 4
+
+
+@pytest.mark.slow
+def test_results_of_several_devices_have_a_leading_axis_of_devices():
+    found = run(
+        """
+        state, history = train(2, 3, 2, stacked=True)
+        one = runners.unreplicate(state.agent_state)
+        print(json.dumps({
+            "metrics": [list(x.shape) for x in history],
+            "obs": list(state.env_obs.shape),
+            "params": [list(x.shape) for x in jax.tree.leaves(state.agent_state.params)],
+            "one": [list(x.shape) for x in jax.tree.leaves(one.params)],
+            "rng": list(state.rng.shape),
+        }))
+        """,
+        2,
+    )
+    assert found["metrics"] == [[2, 2]] * 5
+    assert found["obs"] == [2, 3, 4]
+    assert found["rng"] == [2]
+    assert [shape[1:] for shape in found["params"]] == found["one"]
+
+
+@pytest.mark.slow
+def test_a_layer_of_four_mebibytes_is_divided_over_the_devices():
+    """V6: parameters and both of Adam's moments, after training."""
+    found = run(
+        """
+        state, history = train(2, 2, 2, fsdp=2, hidden=(1024, 1024))
+        trees = (state.agent_state.params, state.agent_state.opt_state.mu,
+                 state.agent_state.opt_state.nu)
+        found = {"finite": bool(np.isfinite(np.asarray(history.total_loss)).all())}
+        found["big"] = [
+            [list(x.addressable_shards[0].data.shape), len(x.sharding.device_set)]
+            for tree in trees for x in jax.tree.leaves(tree) if x.size >= 2**20
+        ]
+        found["small"] = [
+            bool(x.sharding.is_fully_replicated)
+            for tree in trees for x in jax.tree.leaves(tree) if x.size < 2**20
+        ]
+        print(json.dumps(found))
+        """,
+        2,
+    )
+    assert found["finite"]
+    assert found["big"] == [[[1024, 512], 2]] * 3
+    assert all(found["small"])
+
+
+@pytest.mark.slow
+def test_games_that_do_not_divide_over_devices_are_refused():
+    """A74: with both numbers, before anything is compiled."""
+    message = run(
+        """
+        from paxenv_agents.ppo import PPO
+        from runners.sharding import make_mesh
+        env, params = paxenv.make("CartPole-v1")
+        slots = (runners.Slot(PPO.from_env(env)),)
+        try:
+            runners.Experiment(env, slots, num_games=10, mesh=make_mesh(1, 4))
+        except ValueError as error:
+            print(json.dumps(str(error)))
+        """,
+        4,
+    )
+    assert message.startswith("10 games do not divide over 4 devices")
+
+
+@pytest.mark.slow
+def test_two_processes_train_what_one_trains():
+    """Joined by jax.distributed on loopback, two devices each."""
+    script = """
+    state, history = train(4, 2, 3)
+    loss = [float(x) for x in np.asarray(history.total_loss)]
+    params = [np.asarray(x.addressable_shards[0].data).ravel()
+              for x in jax.tree.leaves(state.agent_state.params)]
+    print(json.dumps({"loss": loss, "params": np.concatenate(params).tolist()}))
+    """
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        port = s.getsockname()[1]
+    joined = {"JAX_COORDINATOR_ADDRESS": f"127.0.0.1:{port}", "JAX_NUM_PROCESSES": "2"}
+    processes = [start(script, 2, JAX_PROCESS_ID=str(i), **joined) for i in range(2)]
+    try:
+        first, second = (finished(process) for process in processes)
+    finally:
+        for process in processes:
+            process.kill()
+    alone = run(script, 4)
+    assert first == second
+    np.testing.assert_allclose(first["params"], alone["params"], atol=1e-5)
+    np.testing.assert_allclose(first["loss"], alone["loss"], rtol=1e-4)
