@@ -129,8 +129,9 @@ class PolicyGradient(ActorCritic):
         """Learns from `traj`, `[T, E, ...]`, and returns (state, memory, stats).
 
         Takes `num_epochs * num_minibatches` optimiser steps. Stats are float32 scalars:
-        means over these steps, except `learning_rate`, that of the last one, and
-        `explained_variance`, of the values with which the batch was played.
+        means over these steps, except `learning_rate`, that of the last one, and those
+        of the batch as it was played: `explained_variance`, `value_mean`,
+        `return_mean`, and `advantage_mean` and `advantage_std` before normalisation.
 
         Raises:
             ValueError: At trace time, if the batch does not split into minibatches.
@@ -169,6 +170,7 @@ class PolicyGradient(ActorCritic):
         stats["explained_variance"] = policy_gradient.explained_variance(
             traj.behavior_values, batch.targets, batch.weights
         )
+        stats |= _of_batch(traj.behavior_values, batch)
         changes = (state.hyper["enabled"] > 0) & jnp.any(batch.weights > 0)
         return where(changes, learnt, state), memory, stats
 
@@ -206,3 +208,19 @@ class PolicyGradient(ActorCritic):
             update = state.opt_state.count // config.num_steps_of_update
             share = schedules.share_of_steps(update, config.num_updates or 1)
         return schedules.linear(start, config.entropy_coeff_end, share)
+
+
+def _of_batch(values: jax.Array, batch: Batch) -> Stats:
+    """Returns means over the valid steps of what a batch was played with."""
+
+    def mean(x: jax.Array) -> jax.Array:
+        return policy_gradient.weighted_mean(x, batch.weights)
+
+    advantages = batch.targets - values
+    average = mean(advantages)
+    return {
+        "advantage_mean": average,
+        "advantage_std": jnp.sqrt(mean(jnp.square(advantages - average))),
+        "value_mean": mean(values),
+        "return_mean": mean(batch.targets),
+    }

@@ -622,5 +622,9 @@ def test_stats_have_fixed_names_and_are_float32_scalars():
         "learning_rate",
         "entropy_coeff",
         "explained_variance",
+        "advantage_mean",
+        "advantage_std",
+        "value_mean",
+        "return_mean",
     }
     assert {(x.shape, str(x.dtype)) for x in stats.values()} == {((), "float32")}
