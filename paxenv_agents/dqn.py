@@ -184,9 +184,9 @@ class DQN(OffPolicy):
         }
         return state.replace(params=params, opt_state=opt_state), stats
 
-    def with_targets(self, state: TrainingState) -> TrainingState:
+    def with_targets(self, state: TrainingState, tau: jax.Array) -> TrainingState:
         params = state.params
-        target = mixed(params["online"], params["target"], state.hyper["tau"])
+        target = mixed(params["online"], params["target"], tau)
         return state.replace(params={**params, "target": target})
 
 

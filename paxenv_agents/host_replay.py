@@ -89,17 +89,19 @@ class HostReplay:
 def _windowed(window: Transition, gamma: float) -> Minibatch:
     """`replay.windowed` in NumPy, so that a minibatch costs no call of the device."""
     ends = window.ends.astype(np.int32)
-    inside = (np.cumsum(ends, axis=1) - ends) == 0
-    powers = np.float32(gamma) ** np.arange(ends.shape[1], dtype=np.float32)
-    length = inside.sum(axis=1)
-    batch, last = np.arange(ends.shape[0]), length - 1
+    counts = ((np.cumsum(ends, axis=1) - ends) == 0) & window.valid
+    decays = np.float32(gamma) ** np.arange(ends.shape[1] + 1, dtype=np.float32)
+    powers = decays[np.cumsum(counts, axis=1) - counts]
+    batch, steps = np.arange(ends.shape[0]), np.arange(ends.shape[1])
+    last = np.max(np.where(counts, steps, 0), axis=1)
     first = jax.tree.map(lambda x: x[:, 0], window)
-    decay = np.float32(gamma) ** length.astype(np.float32)
     return Minibatch(
         observations=first.observations,
         actions=first.actions,
-        rewards=np.sum(window.rewards * powers * inside, axis=1, dtype=np.float32),
-        discounts=np.where(window.dones[batch, last], np.float32(0), decay),
+        rewards=np.sum(window.rewards * powers * counts, axis=1, dtype=np.float32),
+        discounts=np.where(
+            window.dones[batch, last], np.float32(0), decays[counts.sum(axis=1)]
+        ),
         next_observations=jax.tree.map(
             lambda x: x[batch, last], window.next_observations
         ),

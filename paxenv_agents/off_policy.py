@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import optax
 
 from paxenv import keys
+from paxenv.environment import where
 from paxenv_agents import networks, options, replay
 from paxenv_agents.agent import Agent
 from paxenv_agents.ops import policy_gradient
@@ -141,8 +142,8 @@ class OffPolicy(Agent):
         """Takes one gradient step and returns (state, stats); no target changes."""
 
     @abc.abstractmethod
-    def with_targets(self, state: TrainingState) -> TrainingState:
-        """Returns the state with its target networks moved by `tau`."""
+    def with_targets(self, state: TrainingState, tau: jax.Array) -> TrainingState:
+        """Returns the state with its target networks moved by a share `tau`."""
 
     # What every learner has.
 
@@ -224,46 +225,74 @@ class OffPolicy(Agent):
         """Keeps `traj`, `[T, E, ...]`, learns what is due; returns (state, memory,
         stats).
 
-        Of several due events of one update, gradient steps come before targets. Stats
-        are those of the last gradient step, NaN if none was due, and `gradient_steps`.
+        What several due events of one update do is what they would do one by one, but
+        that all gradient steps know all of `traj`. Stats are those of the last gradient
+        step, NaN if none was due, `gradient_steps` and the rows of `replay_size`.
 
         Raises:
             ValueError: At trace time, if E is not the number of games it is made for.
         """
-        del last_obs
         num_games = self.config.num_envs or 1
         if traj.rewards.shape[1] != num_games:
             raise ValueError(
                 f"this {type(self).__name__} keeps steps of {num_games} games, got "
                 f"{traj.rewards.shape[1]}: agent.sized(num_games) makes one for them"
             )
-        new = replay.transitions(traj)
+        new = replay.transitions(traj, last_obs)
         enabled = state.hyper["enabled"] > 0
-        state, due, target_due = self.counted(
-            state.replace(replay=replay.add(state.replay, new, enabled)),
-            jnp.where(enabled, jnp.sum(new.valid, dtype=jnp.int32), 0),
+        ring = replay.add(state.replay, new, enabled)
+        num_steps = jnp.where(enabled, jnp.sum(new.valid, dtype=jnp.int32), 0)
+        # The ring stays out of the loop, which would select it anew under vmap.
+        state, due, stats = self._learn_due(
+            state.replace(replay=()), ring, state.timesteps + num_steps
         )
+        report = {**stats, "gradient_steps": due, "replay_size": ring.filled}
+        return state.replace(replay=ring), memory, report
 
-        def step(_: Any, carry: Any) -> Any:
-            state, _ = carry
-            batch = replay.sample(
-                state.replay,
-                jax.random.fold_in(state.key, 0),
-                self.config.batch_size,
-                state.hyper["gamma"],
-                self.config.n_step,
-            )
-            return self.learn_step(state, batch)
+    def _learn_due(
+        self, state: TrainingState, ring: replay.Replay, until: jax.Array
+    ) -> tuple[TrainingState, jax.Array, Stats]:
+        """Takes all turns due by step `until`: (state, gradient steps, last stats).
+
+        A turn of gradient steps comes before a target update of the same step.
+        """
+        config, since = self.config, state.timesteps
+        first = -(-config.warmup // config.train_every)
+        first = jnp.maximum(since // config.train_every + 1, first)
+        turns = jnp.maximum(until // config.train_every - first + 1, 0)
+        turns = jnp.where(ring.filled >= config.n_step, turns, 0)
+        due = turns * config.gradient_steps
+
+        def moved(state: TrainingState, after: Any, before: Any) -> TrainingState:
+            """Takes the target updates of the steps after `after` and before `before`."""
+            every = config.target_every
+            return self._targets_moved(state, (before - 1) // every - after // every)
+
+        def step(i: Any, carry: Any) -> Any:
+            state, stats = self.learn_step(carry[0], self._drawn(carry[0], ring))
+            turn, of_turn = i // config.gradient_steps, i % config.gradient_steps
+            now = (first + turn) * config.train_every
+            last = of_turn == config.gradient_steps - 1
+            then = jnp.where(turn == turns - 1, until + 1, now + config.train_every)
+            return moved(state, now - 1, jnp.where(last, then, now)), stats
 
         shapes = jax.eval_shape(step, 0, (state, None))[1]
         nothing = jax.tree.map(lambda x: jnp.full(x.shape, jnp.nan, x.dtype), shapes)
+        opening = jnp.where(turns > 0, first * config.train_every, until + 1)
+        state = moved(state.replace(timesteps=until), since, opening)
         state, stats = jax.lax.fori_loop(0, due, step, (state, nothing))
-        moved = self.with_targets(state).params
-        params = jax.tree.map(
-            lambda new, old: jnp.where(target_due, new, old), moved, state.params
-        )
-        report = {**stats, "gradient_steps": due, "replay_size": state.replay.filled}
-        return state.replace(params=params), memory, report
+        return state, due, stats
+
+    def _drawn(self, state: TrainingState, ring: replay.Replay) -> Minibatch:
+        key, gamma = jax.random.fold_in(state.key, 0), state.hyper["gamma"]
+        config = self.config
+        return replay.sample(ring, key, config.batch_size, gamma, config.n_step)
+
+    def _targets_moved(self, state: TrainingState, times: jax.Array) -> TrainingState:
+        """Returns the state after so many target updates."""
+        tau = 1.0 - (1.0 - state.hyper["tau"]) ** times
+        params = self.with_targets(state, tau).params
+        return state.replace(params=where(times > 0, params, state.params))
 
     def learn_step(
         self, state: TrainingState, batch: Minibatch
@@ -272,21 +301,6 @@ class OffPolicy(Agent):
         key = jax.random.fold_in(state.key, 1)
         state, stats = self.learn(key, state, batch)
         return state.replace(key=jax.random.fold_in(state.key, 2)), stats
-
-    def counted(
-        self, state: TrainingState, num_steps: jax.Array
-    ) -> tuple[TrainingState, jax.Array, jax.Array]:
-        """Counts steps and returns (state, gradient steps due, target update due)."""
-        config, before = self.config, state.timesteps
-        after = before + num_steps
-
-        def crossed(every: int) -> jax.Array:
-            return after // every - before // every
-
-        ready = (after >= config.warmup) & (state.replay.filled >= config.n_step)
-        due = jnp.where(ready, crossed(config.train_every) * config.gradient_steps, 0)
-        target_due = crossed(config.target_every) > 0
-        return state.replace(timesteps=after), due, target_due
 
     def descended(
         self, state: TrainingState, params: Any, opt_state: Any, grads: Any

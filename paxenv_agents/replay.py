@@ -13,6 +13,7 @@ import numpy as np
 from flax import struct
 
 from paxenv import keys
+from paxenv_agents.table import where_games
 from paxenv_agents.types import Sample
 
 
@@ -80,8 +81,15 @@ class Replay(struct.PyTreeNode):
         return self.rows.rewards.shape[0]
 
 
-def transitions(sample: Sample) -> Transition:
+def transitions(sample: Sample, last_obs: Any) -> Transition:
     """Returns what replay keeps of a sample `[T, E, ...]`.
+
+    Where an inner episode ends that is no end on the learner's clock, a step leads to
+    the opening of the next one: that is where the learner acts again.
+
+    Args:
+        sample: The experience.
+        last_obs: What is seen after it, `[E, ...]`.
 
     Raises:
         ValueError: If the sample does not hold what each step led to.
@@ -90,14 +98,21 @@ def transitions(sample: Sample) -> Transition:
         raise ValueError("replay needs Sample.final_obs: what each step led to")
     no = jnp.zeros(sample.rewards.shape, bool)
     cut = no if sample.truncations is None else sample.truncations
+    valid = ~no if sample.valid is None else sample.valid
+    ends = sample.dones | cut
+    crosses = no if sample.inner_ends is None else sample.inner_ends & ~ends
     return Transition(
         observations=sample.observations,
         actions=sample.actions,
         rewards=sample.rewards.astype(jnp.float32),
         dones=sample.dones,
-        ends=sample.dones | cut,
-        next_observations=sample.final_obs,
-        valid=~no if sample.valid is None else sample.valid,
+        ends=ends,
+        next_observations=where_games(
+            crosses,
+            _acted_on_next(sample.observations, last_obs, valid),
+            sample.final_obs,
+        ),
+        valid=valid,
     )
 
 
@@ -136,8 +151,8 @@ def sample(
 ) -> Minibatch:
     """Returns transitions drawn uniformly, with replacement.
 
-    A window of `n_step` steps ends early where its episode ends. Meaningless while
-    fewer than `n_step` rows are filled.
+    A window of `n_step` steps ends early where its episode ends, and passes over steps
+    that were not played. Meaningless while fewer than `n_step` rows are filled.
 
     Args:
         replay: The ring.
@@ -162,18 +177,17 @@ def windowed(window: Transition, gamma: Any) -> Minibatch:
     """Returns windows `[batch, n, ...]` as single transitions over several steps."""
     ends = window.ends.astype(jnp.int32)
     # Before the first end, and the step of the end itself.
-    inside = (jnp.cumsum(ends, axis=1) - ends) == 0
-    powers = gamma ** jnp.arange(ends.shape[1])
-    length = inside.sum(axis=1)
-    batch = jnp.arange(ends.shape[0])
-    last = length - 1
+    counts = ((jnp.cumsum(ends, axis=1) - ends) == 0) & window.valid
+    powers = gamma ** (jnp.cumsum(counts, axis=1) - counts)
+    batch, steps = jnp.arange(ends.shape[0]), jnp.arange(ends.shape[1])
+    last = jnp.max(jnp.where(counts, steps, 0), axis=1)
     terminated = window.dones[batch, last]
     first = jax.tree.map(lambda x: x[:, 0], window)
     return Minibatch(
         observations=first.observations,
         actions=first.actions,
-        rewards=jnp.sum(window.rewards * powers * inside, axis=1),
-        discounts=jnp.where(terminated, 0.0, gamma**length),
+        rewards=jnp.sum(window.rewards * powers * counts, axis=1),
+        discounts=jnp.where(terminated, 0.0, gamma ** counts.sum(axis=1)),
         next_observations=jax.tree.map(
             lambda x: x[batch, last], window.next_observations
         ),
@@ -185,6 +199,16 @@ def num_bytes(row: Transition, capacity: int) -> int:
     """Returns the memory of a ring for rows like `row`, in bytes."""
     sizes = [int(np.prod(x.shape)) * x.dtype.itemsize for x in jax.tree.leaves(row)]
     return capacity * sum(sizes)
+
+
+def _acted_on_next(observations: Any, last_obs: Any, valid: jax.Array) -> Any:
+    """Returns what was seen at the next step played, `last_obs` after the last."""
+    num_steps, num_games = valid.shape
+    step = jnp.where(valid, jnp.arange(num_steps)[:, None], num_steps)
+    first = jax.lax.cummin(step, axis=0, reverse=True)
+    following = jnp.concatenate([first[1:], jnp.full((1, num_games), num_steps)])
+    seen = jnp.concatenate([observations, last_obs[None]])
+    return seen[following, jnp.arange(num_games)]
 
 
 def _below(word: jax.Array, n: Any) -> jax.Array:

@@ -201,9 +201,9 @@ class SAC(OffPolicy):
         soft = value - jnp.exp(params["log_alpha"]) * log_probs
         return batch.rewards + batch.discounts * soft
 
-    def with_targets(self, state: TrainingState) -> TrainingState:
+    def with_targets(self, state: TrainingState, tau: jax.Array) -> TrainingState:
         params = state.params
-        target = mixed(params["critics"], params["target_critics"], state.hyper["tau"])
+        target = mixed(params["critics"], params["target_critics"], tau)
         return state.replace(params={**params, "target_critics": target})
 
     def _learn_critics(

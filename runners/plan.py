@@ -14,6 +14,7 @@ from runners.config import AgentConfig, ConfigError, ExperimentConfig
 from runners.config.coerce import coerce
 from runners.experiment import Experiment
 from runners.outer import Frozen, Gradient
+from runners.sharding import make_mesh
 
 #: Fields of params that hold a payoff.
 PAYOFFS = ("payoff_matrix", "payoff_table")
@@ -121,6 +122,7 @@ def prepare(config: ExperimentConfig) -> Plan:
         num_opponents=config.num_opponents,
         chunk_size=min(config.chunk_size, num_iterations),
         num_steps=num_steps,
+        mesh=_mesh(config),
     )
     if not config.name:
         config = dataclasses.replace(config, name=_custom_name(game, agents))
@@ -144,6 +146,7 @@ def evaluation(plan: Plan) -> Plan:
         num_games=plan.num_eval_games,
         chunk_size=1,
         num_steps=None,
+        mesh=None,
     )
     return Plan(config, plan.game, experiment, plan.params, 1)
 
@@ -192,6 +195,13 @@ def _num_iterations(
         f"{config.total_timesteps / steps:.2f} iterations of {games} x {each} steps: "
         f"{iterations} iterations are run, {total:_} steps",
     )
+
+
+def _mesh(config: ExperimentConfig) -> Any:
+    """Returns the devices of a run, None for the default one."""
+    if config.num_devices == 1 and config.fsdp_devices == 1:
+        return None
+    return make_mesh(config.fsdp_devices, config.num_devices)
 
 
 def _custom_name(game: GameSpec, agents: tuple[AgentConfig, ...]) -> str:

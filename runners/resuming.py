@@ -6,6 +6,7 @@ from pathlib import Path
 
 from runners.checkpoint_files import find_checkpoint, has_any
 from runners.config import ConfigError, ExperimentConfig, load
+from runners.devices import ensure_devices
 from runners.plan import Plan, prepare
 from runners.run_dir import RunDir
 
@@ -22,7 +23,10 @@ def plan_of_run(path: str | Path) -> tuple[Plan, RunDir]:
     run = _run_of(Path(path))
     if not has_any(run.checkpoints):
         raise ConfigError(f"the run {run.path} holds no checkpoint to go on from")
-    return prepare(load(config_file=run.config)), run
+    config = load(config_file=run.config)
+    if config.num_devices > 1:
+        ensure_devices(config.num_devices)
+    return prepare(config), run
 
 
 def start(config: ExperimentConfig, *, resume: bool, overwrite: bool) -> RunDir | None:

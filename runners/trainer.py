@@ -170,10 +170,15 @@ class Trainer:
             interval = Interval(config.checkpoint_interval, per_iteration)
             tasks.append(Task(interval, lambda _: self._save(store)))
         return Loop(
-            self.program, self.num_iterations, on_chunk=(self._keep,), tasks=tasks
+            self.program,
+            self.num_iterations,
+            on_chunk=(self._keep,),
+            tasks=tasks,
+            seconds=self._seconds,
         )
 
     def _keep(self, chunk: Chunk) -> None:
+        self._seconds = chunk.seconds
         for name, values in self.history.items():
             values[chunk.first : chunk.last] = chunk.rows[name][0]
         counts, returns = chunk.rows[COUNT][0], chunk.rows[RETURN][0]
@@ -225,7 +230,7 @@ class Trainer:
 
     def _start(self, store: CheckpointStore | None) -> Position | None:
         """Begins afresh or from the latest checkpoint, and returns where."""
-        self._saved = -1
+        self._saved, self._seconds = -1, 0.0
         if store is None:
             return None
         config = self.config
@@ -242,7 +247,7 @@ class Trainer:
             self.history[name][:] = values
         self.episode_returns = list(meta["episode_returns"])
         self.metrics_log = list(meta["metrics_log"])
-        self._saved = self.program.iteration
+        self._saved, self._seconds = self.program.iteration, meta["seconds"]
         return Position(self.program.iteration, self.program.env_steps)
 
     def _saveable(self) -> dict[str, Any]:
@@ -258,6 +263,7 @@ class Trainer:
             "iteration": self.program.iteration,
             "env_steps": self.program.env_steps,
             "seed": self.config.seed,
+            "seconds": self._seconds,
             "episode_returns": self.episode_returns,
             "metrics_log": self.metrics_log,
         }
@@ -267,7 +273,7 @@ class Trainer:
 
     def _open_logs(self, position: Position | None) -> None:
         self._rows = self._evaluations = None
-        if self.run_dir is not None:
+        if self.run_dir is not None and jax.process_index() == 0:
             run = self.run_dir
             self._rows = JsonLines(run.metrics, resume_from=position)
             self._evaluations = JsonLines(run.eval_metrics, resume_from=position)
@@ -283,7 +289,7 @@ class Trainer:
         if folder is None and self.config.checkpoint_dir is not None:
             folder = Path(self.config.checkpoint_dir)
         returns = np.array(self.episode_returns)
-        if folder is None or not returns.size:
+        if folder is None or not returns.size or jax.process_index() != 0:
             return
         folder.mkdir(parents=True, exist_ok=True)
         figure, axes = figures.new_figure((7.0, 4.2))

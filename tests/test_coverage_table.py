@@ -10,11 +10,10 @@ ROW = re.compile(r"^\| (\d+) \| (.+) \| (planned|`[^`|]+`) \|$", re.MULTILINE)
 NUM_ROWS = 233
 # Rows that wait for a later release; every other one has a test.
 WAITING = {
-    *(16, 18, 20),  # evolution; one-player games
+    *(16, 18),  # evolution
     *range(21, 51),  # outer loops around a learner
     *(*range(51, 94), *range(95, 110), *range(112, 117)),  # a runner object
-    *(*range(117, 146), *range(147, 192)),  # functions that train
-    *(195, 197, 198),  # opponent shaping, one-player games, evolution
+    *(195, 198),  # opponent shaping, evolution
     *(225, 226),  # stored experiments as tests of parity
 }
 

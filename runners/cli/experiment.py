@@ -29,6 +29,7 @@ _OPTIONS = (
     click.option("--model-path", metavar="FILE", help="Weights, or a run directory."),
     click.option("--run-path", metavar="RUN", help="W&B run that holds --model-path."),
     click.option("--player", metavar="N", help="Whose weights they are [1]."),
+    click.option("--num-devices", metavar="N", help="Devices that share the games."),
     click.option("--exp-dir", metavar="DIR", help="Where run directories go [exp]."),
     click.option("--save-dir", metavar="DIR", help="The run directory itself."),
     click.option("--dry-run", is_flag=True, help="Check the config, run nothing."),
@@ -204,7 +205,6 @@ def _finish(outcome: Any, run_dir: Any, as_json: bool) -> None:
 
 def _plan(words: tuple[str, ...], options: dict[str, Any]) -> Any:
     from runners.config import load
-    from runners.plan import prepare
 
     config_file = options.pop("config_file")
     run_dir = options.pop("run_dir", None)
@@ -213,8 +213,17 @@ def _plan(words: tuple[str, ...], options: dict[str, Any]) -> Any:
     if run_dir is not None:
         from runners.evaluation import config_of_run
 
-        return prepare(config_of_run(run_dir, words, options))
-    return prepare(load(words, config_file=config_file, options=options))
+        config = config_of_run(run_dir, words, options)
+    else:
+        config = load(words, config_file=config_file, options=options)
+    if config.num_devices > 1:
+        # A CPU is divided before JAX starts, or never.
+        from runners.devices import ensure_devices
+
+        ensure_devices(config.num_devices)
+    from runners.plan import prepare
+
+    return prepare(config)
 
 
 def _announce(plan: Any) -> None:

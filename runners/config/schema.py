@@ -128,6 +128,9 @@ class ExperimentConfig:
         non_finite: Whether a run whose loss or parameters become NaN or infinite is to
             `"stop"` as failed, or to `"continue"` with a warning.
         plot: Whether pictures are drawn at the end.
+        num_devices: Devices over which the games are spread; a CPU is divided into
+            virtual ones.
+        fsdp_devices: Devices that share large parameters; divides `num_devices`.
         chunk_size: Most iterations between two visits of the host.
         exp_dir: Where run directories are made.
         save_dir: The run directory itself, instead of a new one under `exp_dir`.
@@ -156,6 +159,8 @@ class ExperimentConfig:
     keep_period: int | None = None
     non_finite: str = "stop"
     plot: bool = True
+    num_devices: int = 1
+    fsdp_devices: int = 1
     chunk_size: int = 64
     exp_dir: str = "exp"
     save_dir: str | None = None
@@ -171,6 +176,8 @@ class ExperimentConfig:
             "num_seeds",
             "chunk_size",
             "max_checkpoints",
+            "num_devices",
+            "fsdp_devices",
             "eval_episodes",
             "keep_period",
         )

@@ -1,6 +1,7 @@
 """Training by plain functions: what comes back, and that every option is read."""
 
 import dataclasses
+import inspect
 import json
 import subprocess
 import sys
@@ -275,3 +276,84 @@ def _saved(folder):
     record = read_record(path)
     arrays = read_arrays(path, list(record.entries))
     return {k: np.asarray(v) for k, v in arrays.items()}, record.meta
+
+
+SIGNATURES = {
+    "train_ppo": (
+        "(env, env_params, *, ppo_config, runner_config, obs_shape=None, "
+        "n_actions=None, run_dir=None)"
+    ),
+    "train_ppo_multigpu": (
+        "(env, env_params, *, ppo_config, runner_config, obs_shape=None, "
+        "n_actions=None, run_dir=None, stacked=True)"
+    ),
+    "train_dqn": (
+        "(env, env_params, *, dqn_config, runner_config, obs_shape=None, "
+        "n_actions=None, callback=None, run_dir=None)"
+    ),
+    "train_sac": (
+        "(env, env_params, *, sac_config, runner_config, obs_shape=None, "
+        "action_dim=None, callback=None, run_dir=None)"
+    ),
+    "evaluate": (
+        "(act_fn, agent_state, env, env_params, *, n_episodes, max_steps, rng)"
+    ),
+}
+SURFACE = [
+    "RunnerConfig",
+    "train_ppo",
+    "train_ppo_multigpu",
+    "train_dqn",
+    "train_sac",
+    "evaluate",
+    "jit_evaluate",
+    "EvalMetrics",
+    "PPOTrainState",
+    "PPOMetricsHistory",
+    "DQNTrainResult",
+    "SACTrainResult",
+    "get_num_devices",
+    "replicate",
+    "unreplicate",
+    "shard_pytree",
+    "replicate_on_mesh",
+    "split_key_across_devices",
+]
+
+
+def test_the_published_names_are_imported_from_one_place():
+    assert len(SURFACE) == 18
+    assert set(SURFACE) <= set(runners.__all__)
+    assert all(getattr(runners, name) is not None for name in SURFACE)
+
+
+@pytest.mark.parametrize("name", SIGNATURES)
+def test_signatures_are_the_published_ones(name):
+    signature = inspect.signature(getattr(runners, name))
+    bare = [p.replace(annotation=p.empty) for p in signature.parameters.values()]
+    assert str(inspect.Signature(bare)) == SIGNATURES[name]
+
+
+def test_algorithms_have_configs_with_defaults():
+    assert (PPOConfig().n_steps, PPOConfig().hidden_sizes) == (128, (64, 64))
+    for config in (DQNConfig(), SACConfig()):
+        assert (config.buffer_size, config.warmup_steps) == (None, None)
+
+
+def test_training_is_one_compiled_call_however_many_updates(cart_pole):
+    """118: no Python between updates unless something is due."""
+    calls = []
+    from runners.program import Program
+
+    run = Program.run
+
+    def counted(self, length):
+        calls.append(length)
+        return run(self, length)
+
+    quiet = dataclasses.replace(SHORT, total_timesteps=64 * 40, log_interval=10**6)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Program, "run", counted)
+        ppo(cart_pole, quiet)
+    assert sum(calls) == 40
+    assert len(calls) <= 5

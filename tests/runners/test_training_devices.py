@@ -27,6 +27,9 @@ def train(devices, games, updates, fsdp=1, stacked=False, hidden=(16,)):
     return runners.train_ppo_multigpu(env, params, ppo_config=own,
         runner_config=config, stacked=stacked)
 
+def shapes(tree):
+    return [list(x.shape) for x in jax.tree.leaves(tree)]
+
 def flat(state):
     leaves = jax.tree.leaves(state.agent_state.params)
     return np.concatenate([np.asarray(x).ravel() for x in leaves])
@@ -34,7 +37,7 @@ def flat(state):
 
 
 def run(script, num_devices, **environment):
-    """Runs a script in a process with so many virtual devices; returns its last line."""
+    """Runs a script in a process with virtual devices; returns its last line."""
     return finished(start(script, num_devices, **environment))
 
 
@@ -91,8 +94,8 @@ def test_results_of_several_devices_have_a_leading_axis_of_devices():
         print(json.dumps({
             "metrics": [list(x.shape) for x in history],
             "obs": list(state.env_obs.shape),
-            "params": [list(x.shape) for x in jax.tree.leaves(state.agent_state.params)],
-            "one": [list(x.shape) for x in jax.tree.leaves(one.params)],
+            "params": shapes(state.agent_state.params),
+            "one": shapes(one.params),
             "rng": list(state.rng.shape),
         }))
         """,
@@ -173,3 +176,22 @@ def test_two_processes_train_what_one_trains():
     assert first == second
     np.testing.assert_allclose(first["params"], alone["params"], atol=1e-5)
     np.testing.assert_allclose(first["loss"], alone["loss"], rtol=1e-4)
+
+
+@pytest.mark.slow
+def test_the_command_line_divides_a_cpu_before_jax_starts(tmp_path):
+    """A76: four devices on a machine that has one."""
+    words = ["sarl", "--env", "CartPole", "--num-devices", "4", "num_envs=8", "--json"]
+    small = ["agent1=PPO", "agent1.n_steps=16", "agent1.hidden_sizes=[8]"]
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "runners", *words, *small),
+            *("--total-timesteps", "256", "--save-dir", str(tmp_path / "run")),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env={**os.environ, "XLA_FLAGS": ""},
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["env_steps"] == 256
