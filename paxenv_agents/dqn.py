@@ -9,7 +9,8 @@ import jax.numpy as jnp
 
 from paxenv import keys
 from paxenv_agents import networks, schedules
-from paxenv_agents.off_policy import OffPolicy, OffPolicyConfig, mixed
+from paxenv_agents.off_policy import OffPolicy, mixed
+from paxenv_agents.off_policy_config import OffPolicyConfig
 from paxenv_agents.ops import categorical, policy_gradient
 from paxenv_agents.registry import PairingError
 from paxenv_agents.replay import Minibatch
@@ -131,6 +132,8 @@ class DQN(OffPolicy):
         epsilon = jnp.zeros(()) if self.greedy else self.epsilon(state)
         word = keys.words(memory.key, 1)[0]
         likely = jnp.where(jnp.arange(self.num_actions) == best, 1.0 - epsilon, 0.0)
+        # A network of NaN has no best action: its log-probabilities are NaN too.
+        likely = jnp.where(jnp.isnan(values).any(), jnp.nan, likely)
         probs = likely + epsilon / self.num_actions
         chosen = best if self.greedy else categorical.sample(word, jnp.log(probs))
         memory = memory.replace(

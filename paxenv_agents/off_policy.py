@@ -13,54 +13,11 @@ from paxenv import keys
 from paxenv.environment import where
 from paxenv_agents import networks, options, replay
 from paxenv_agents.agent import Agent
+from paxenv_agents.off_policy_config import OffPolicyConfig
 from paxenv_agents.ops import policy_gradient
 from paxenv_agents.registry import PairingError
 from paxenv_agents.replay import Minibatch, Transition
 from paxenv_agents.types import MemoryState, Sample, Stats, TrainingState
-
-BUFFER_SIZE = 100_000
-WARMUP_STEPS = 1_000
-
-
-@dataclasses.dataclass(frozen=True)
-class OffPolicyConfig:
-    """Options that learners from replay share; `DQNConfig` explains each one."""
-
-    learning_rate: float = 3e-4
-    hidden_sizes: tuple[int, ...] = (128, 128)
-    activation: str = "relu"
-    gamma: float = 0.99
-    batch_size: int = 128
-    buffer_size: int | None = None
-    warmup_steps: int | None = None
-    train_every: int = 1
-    gradient_steps: int = 1
-    target_every: int = 1
-    tau: float = 0.005
-    n_step: int = 1
-    max_grad_norm: float | None = None
-    adam_eps: float = 1e-8
-    num_envs: int | None = None
-
-    def __post_init__(self) -> None:
-        options.check(self, RULES)
-        object.__setattr__(self, "hidden_sizes", tuple(self.hidden_sizes))
-        if self.capacity < self.n_step:
-            raise ValueError(
-                f"buffer_size={self.buffer_size} holds {self.capacity} steps of "
-                f"{self.num_envs or 1} games, fewer than n_step={self.n_step}"
-            )
-
-    @property
-    def capacity(self) -> int:
-        """The time steps that replay keeps, each of all games."""
-        size = BUFFER_SIZE if self.buffer_size is None else self.buffer_size
-        return size // (self.num_envs or 1)
-
-    @property
-    def warmup(self) -> int:
-        """Environment steps of random actions."""
-        return WARMUP_STEPS if self.warmup_steps is None else self.warmup_steps
 
 
 @dataclasses.dataclass(frozen=True)
@@ -263,10 +220,11 @@ class OffPolicy(Agent):
         turns = jnp.where(ring.filled >= config.n_step, turns, 0)
         due = turns * config.gradient_steps
 
-        def moved(state: TrainingState, after: Any, before: Any) -> TrainingState:
-            """Takes the target updates of the steps after `after` and before `before`."""
+        def moved(state: TrainingState, start: Any, stop: Any) -> TrainingState:
+            """Takes the target updates of steps `start` to `stop - 1`."""
             every = config.target_every
-            return self._targets_moved(state, (before - 1) // every - after // every)
+            times = (stop - 1) // every - (start - 1) // every
+            return self._targets_moved(state, times)
 
         def step(i: Any, carry: Any) -> Any:
             state, stats = self.learn_step(carry[0], self._drawn(carry[0], ring))
@@ -274,12 +232,12 @@ class OffPolicy(Agent):
             now = (first + turn) * config.train_every
             last = of_turn == config.gradient_steps - 1
             then = jnp.where(turn == turns - 1, until + 1, now + config.train_every)
-            return moved(state, now - 1, jnp.where(last, then, now)), stats
+            return moved(state, now, jnp.where(last, then, now)), stats
 
         shapes = jax.eval_shape(step, 0, (state, None))[1]
         nothing = jax.tree.map(lambda x: jnp.full(x.shape, jnp.nan, x.dtype), shapes)
         opening = jnp.where(turns > 0, first * config.train_every, until + 1)
-        state = moved(state.replace(timesteps=until), since, opening)
+        state = moved(state.replace(timesteps=until), since + 1, opening)
         state, stats = jax.lax.fori_loop(0, due, step, (state, nothing))
         return state, due, stats
 
@@ -320,32 +278,3 @@ def mixed(online: Any, target: Any, tau: jax.Array) -> Any:
     return jax.tree.map(
         lambda p, t: jnp.where(tau == 1.0, p, tau * p + (1.0 - tau) * t), online, target
     )
-
-
-RULES: dict[str, options.Rule] = {
-    "learning_rate": options.WEIGHT,
-    "hidden_sizes": options.WIDTHS,
-    "activation": options.ACTIVATION,
-    "gamma": options.SHARE,
-    "batch_size": options.COUNT,
-    "buffer_size": options.COUNT.or_none(),
-    "warmup_steps": options.Rule(
-        lambda x: x == 0 or options.is_count(x), "a whole number >= 0", optional=True
-    ),
-    "train_every": options.COUNT,
-    "gradient_steps": options.COUNT,
-    "target_every": options.COUNT,
-    "tau": options.Rule(
-        lambda x: options.is_real(x) and 0 < x <= 1, "a number in (0, 1]"
-    ),
-    "n_step": options.COUNT,
-    "max_grad_norm": options.POSITIVE.or_none(),
-    "adam_eps": options.POSITIVE,
-    "num_envs": options.COUNT.or_none(),
-    "epsilon_start": options.SHARE,
-    "epsilon_end": options.SHARE,
-    "epsilon_steps": options.COUNT,
-    "double": options.FLAG,
-    "alpha": options.POSITIVE.or_none(),
-    "target_entropy": options.Rule(options.is_real, "a finite number", optional=True),
-}

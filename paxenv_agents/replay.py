@@ -13,7 +13,6 @@ import numpy as np
 from flax import struct
 
 from paxenv import keys
-from paxenv_agents.table import where_games
 from paxenv_agents.types import Sample
 
 
@@ -107,7 +106,7 @@ def transitions(sample: Sample, last_obs: Any) -> Transition:
         rewards=sample.rewards.astype(jnp.float32),
         dones=sample.dones,
         ends=ends,
-        next_observations=where_games(
+        next_observations=_select(
             crosses,
             _acted_on_next(sample.observations, last_obs, valid),
             sample.final_obs,
@@ -199,6 +198,11 @@ def num_bytes(row: Transition, capacity: int) -> int:
     """Returns the memory of a ring for rows like `row`, in bytes."""
     sizes = [int(np.prod(x.shape)) * x.dtype.itemsize for x in jax.tree.leaves(row)]
     return capacity * sum(sizes)
+
+
+def _select(mask: jax.Array, x: jax.Array, y: jax.Array) -> jax.Array:
+    """Returns `x` where the mask `[T, E]` holds, `y` elsewhere; both `[T, E, ...]`."""
+    return jnp.where(mask.reshape(*mask.shape, *(1,) * (x.ndim - mask.ndim)), x, y)
 
 
 def _acted_on_next(observations: Any, last_obs: Any, valid: jax.Array) -> Any:

@@ -9,7 +9,8 @@ from flax import linen as nn
 
 from paxenv import keys
 from paxenv_agents import distributions, networks
-from paxenv_agents.off_policy import OffPolicy, OffPolicyConfig, mixed
+from paxenv_agents.off_policy import OffPolicy, mixed
+from paxenv_agents.off_policy_config import OffPolicyConfig
 from paxenv_agents.ops import gaussian, policy_gradient
 from paxenv_agents.registry import PairingError
 from paxenv_agents.replay import Minibatch
