@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         train_sac,
     )
     from runners.launch import Observer, run_plan
+    from runners.on_policy_runner import EVENTS, OnPolicyRunner, register_algorithm
     from runners.outcome import Outcome
     from runners.outer import Frozen, Gradient
     from runners.plan import Plan, prepare
@@ -60,6 +61,7 @@ _LAZY = {
     "AgentConfig": "runners.config",
     "ConfigError": "runners.config",
     "DQNTrainResult": "runners.results",
+    "EVENTS": "runners.callbacks",
     "EnvConfig": "runners.config",
     "EpisodeStats": "runners.evaluator",
     "EvalMetrics": "runners.evaluator",
@@ -71,6 +73,7 @@ _LAZY = {
     "Lineup": "paxenv_agents.lineup",
     "MemoryState": "paxenv_agents.types",
     "Observer": "runners.launch",
+    "OnPolicyRunner": "runners.on_policy_runner",
     "Outcome": "runners.outcome",
     "PPOMetricsHistory": "runners.results",
     "PPOTrainState": "runners.results",
@@ -97,6 +100,7 @@ _LAZY = {
     "play_episodes": "runners.evaluator",
     "play_trial": "paxenv_agents.play",
     "prepare": "runners.plan",
+    "register_algorithm": "runners.on_policy_setup",
     "replicate": "runners.devices",
     "replicate_on_mesh": "runners.sharding",
     "run_plan": "runners.launch",
@@ -111,6 +115,7 @@ _LAZY = {
 }
 
 __all__ = [
+    "EVENTS",
     "AgentActFn",
     "AgentConfig",
     "ConfigError",
@@ -126,6 +131,7 @@ __all__ = [
     "Lineup",
     "MemoryState",
     "Observer",
+    "OnPolicyRunner",
     "Outcome",
     "PPOMetricsHistory",
     "PPOTrainState",
@@ -152,6 +158,7 @@ __all__ = [
     "play_episodes",
     "play_trial",
     "prepare",
+    "register_algorithm",
     "replicate",
     "replicate_on_mesh",
     "run_plan",

@@ -1,0 +1,373 @@
+"""Training of one on-policy agent with callbacks, logs, checkpoints, evaluation."""
+
+import contextlib
+import math
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Self
+
+import jax
+import jax.numpy as jnp
+
+from runners.callbacks import EVENTS, Callbacks
+from runners.checkpoints import CheckpointStore, restore_checkpoint
+from runners.interrupt import Interrupt
+from runners.intervals import Interval
+from runners.on_policy_checkpoints import FINAL, Which, chosen, described
+from runners.on_policy_evaluation import Evaluation
+from runners.on_policy_log import OnPolicyLog
+from runners.on_policy_loop import OnPolicyLoop
+from runners.on_policy_names import named
+from runners.on_policy_program import (
+    agent_of,
+    last_iteration,
+    make_program,
+    replanned,
+)
+from runners.on_policy_setup import (
+    find_device,
+    make_agent,
+    make_game,
+    register_algorithm,
+)
+from runners.program import Rows
+from runners.sinks import Position
+
+__all__ = ["EVENTS", "OnPolicyRunner", "register_algorithm"]
+
+
+class OnPolicyRunner:
+    """Trains one agent: roll out, update, log and save what is due.
+
+    Without callbacks between the stages many iterations are one compiled call; with
+    them each stage is a call. The numbers are the same.
+
+    Attributes:
+        env: The game, or the vector environment.
+        program: What runs.
+        stats: The metrics of the last iteration.
+        callbacks: Who is told of events.
+        log_interval: When rows are logged.
+        save_interval: When checkpoints are saved.
+        non_finite: What happens at the first NaN.
+        seconds: Seconds of training so far.
+    """
+
+    register_algorithm = staticmethod(register_algorithm)
+
+    def __init__(
+        self,
+        env: Any,
+        algorithm: str = "ppo",
+        actor_class: Any = None,
+        critic_class: Any = None,
+        actor_cfg: dict[str, Any] | None = None,
+        critic_cfg: dict[str, Any] | None = None,
+        log_dir: str | os.PathLike[str] | None = None,
+        save_dir: str | os.PathLike[str] | None = None,
+        device: Any = None,
+        log_interval: int = 10,
+        save_interval: int = 100,
+        log_reward_components: bool = True,
+        agent: Any = None,
+        cfg: Any = None,
+        *,
+        env_params: Any = None,
+        num_envs: int | None = None,
+        seed: int = 0,
+        on_callback_error: str = "raise",
+        eval_env: Any = None,
+        non_finite: str = "stop",
+    ) -> None:
+        """Makes everything; trains nothing and writes nothing.
+
+        Args:
+            env: A native game of one player, (game, params), an id such as
+                `"CartPole-v1"`, or a Gymnasium vector environment (then games are
+                played on the host).
+            algorithm: Name of the learner that is made where `agent` is None.
+            actor_class: Flax module of its policy; see `PPO.from_env`.
+            critic_class: Flax module of its value.
+            actor_cfg: Keywords for `actor_class`, such as `{"hidden_dims": [256]}`.
+            critic_cfg: Keywords for `critic_class`.
+            log_dir: Where TensorBoard files and `metrics.jsonl` go; None: nowhere.
+            save_dir: Where checkpoints go; None: `log_dir`.
+            device: `"cpu"`, `"gpu"`, `"cuda:0"`, a `jax.Device` or a `torch.device`.
+            log_interval: Iterations between logged rows; 0: none.
+            save_interval: Iterations between checkpoints; 0: only the last one.
+            log_reward_components: Whether `reward_components/*` are metrics.
+            agent: A learner that is ready.
+            cfg: Options of the learner, such as `PPOConfig(...)` or a dict.
+            env_params: Numbers of a native game.
+            num_envs: Games at once; None: the config's, or 16. A vector environment has
+                its own number.
+            seed: Of everything.
+            on_callback_error: `"raise"`, or `"warn"` to log the error and go on.
+            eval_env: Where `eval` plays; None: the same game afresh.
+            non_finite: `"stop"` raises at the first NaN in training, or `"continue"`.
+
+        Raises:
+            ValueError: If an argument is refused; the message names it.
+        """
+        networks = {
+            "actor_class": actor_class,
+            "critic_class": critic_class,
+            "actor_cfg": actor_cfg,
+            "critic_cfg": critic_cfg,
+        }
+        self.env, self.env_params = make_game(env, env_params)
+        self._wanted = make_agent(algorithm, self.env, cfg, networks, agent)
+        self._seed = seed
+        self.program: Any = make_program(
+            *(self.env, self.env_params, self._wanted),
+            *(num_envs, seed, find_device(device)),
+        )
+        self._evaluation = Evaluation(self.env, self.env_params, eval_env, seed)
+        self.callbacks = Callbacks(on_callback_error)
+        self.log_interval = Interval(log_interval)
+        self.save_interval = Interval(save_interval)
+        self.non_finite = non_finite
+        self._components = log_reward_components
+        self._log = OnPolicyLog(None if log_dir is None else Path(log_dir))
+        save_dir = log_dir if save_dir is None else save_dir
+        self._store = (
+            None if save_dir is None else CheckpointStore(save_dir, max_to_keep=1)
+        )
+        self._stop_requested = False
+        self._best = -math.inf
+        self.seconds = 0.0
+        self.stats: dict[str, float] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def iteration(self) -> int:
+        """Iterations that have been run, also before a checkpoint was loaded."""
+        return self.program.iteration
+
+    @property
+    def total_timesteps(self) -> int:
+        """Environment steps of these iterations."""
+        return self.program.env_steps
+
+    @property
+    def agent(self) -> Any:
+        """Who learns; its numbers are `state`."""
+        return agent_of(self.program)
+
+    @property
+    def state(self) -> Any:
+        """The agent's training state: parameters, optimiser, key, hyperparameters."""
+        return jax.tree.map(lambda x: x[0], self.program.state.agents[0])
+
+    def learn(
+        self, total_timesteps: int | None = None, num_iterations: int | None = None
+    ) -> dict[str, Any]:
+        """Trains; saves `checkpoint_final.pt` at the end if there is a place for it.
+
+        Ctrl-C, SIGTERM and `request_stop` end it after the iteration, or the few, that
+        are being run.
+
+        Args:
+            total_timesteps: Environment steps where it ends, counted from the very
+                beginning, rounded up to whole iterations.
+            num_iterations: Iterations to be run now; wins over `total_timesteps`. If
+                both are None, the agent's config says where it ends (`num_updates`).
+
+        Returns:
+            `history` with the lists `iterations`, `timesteps`, `episode_rewards`,
+            `episode_lengths`, `policy_losses` and `value_losses`, an entry for each
+            iteration of this call (NaN where no episode has ended); `final_iteration`;
+            `total_timesteps`.
+
+        Raises:
+            ValueError: If nothing says how long, or it is less than an iteration.
+            NonFiniteError: If training diverges.
+        """
+        end = last_iteration(
+            self.program, self._wanted, total_timesteps, num_iterations
+        )
+        self.program = replanned(self.program, self._wanted, end)
+        self._stop_requested = False
+        run = OnPolicyLoop(self, end)
+        with Interrupt() as interrupt:
+            run.loop.run(lambda: self._stop_requested or interrupt.requested)
+            if self.log_interval.every and self.stats:
+                self._log.write_last(self._position, self.stats)
+            if self.has_store:
+                self.save_checkpoint(FINAL)
+        asked = "requested" if self._stop_requested else "finished"
+        reason = "interrupted" if interrupt.requested else asked
+        self.callbacks.fire("on_stop", 0, self, reason)
+        return {
+            "history": run.history.lists,
+            "final_iteration": self.iteration,
+            "total_timesteps": self.total_timesteps,
+        }
+
+    # The stages of an iteration, for loops of one's own; they fire no events.
+
+    def collect_rollout(self) -> dict[str, float]:
+        """Plays what one update learns from, and returns its metrics."""
+        self.stats = self.stats_of(self.program.rollout())
+        return self.stats
+
+    def update(self) -> dict[str, float]:
+        """Learns from the rollout, which ends the iteration; returns all its metrics.
+
+        Raises:
+            RuntimeError: If nothing has been collected.
+        """
+        self.stats = {**self.stats, **self.stats_of(self.program.update())}
+        return self.stats
+
+    def adjust_learning_rate(self, learning_rate: float | None = None) -> float:
+        """Returns the rate of the last update; sets the base of the next ones.
+
+        A schedule (`learning_rate_end`) needs no call: the update follows it.
+
+        Args:
+            learning_rate: The new base; None leaves it.
+        """
+        if learning_rate is not None:
+            self.set_hyperparam("learning_rate", learning_rate)
+        base = float(self.state.hyper["learning_rate"])
+        return self.stats.get("train/learning_rate", base)
+
+    def log_metrics(self) -> dict[str, float]:
+        """Writes the metrics of the last iteration to the logs, and returns them."""
+        self._log.write(self._position, self.stats)
+        self.callbacks.fire("on_log", self.iteration, self, self.stats)
+        return self.stats
+
+    def eval(self, num_episodes: int = 10) -> dict[str, float]:
+        """Returns statistics of whole greedy episodes, and logs them.
+
+        Training does not notice. If there is a place for checkpoints and the mean is
+        the highest so far, the state is saved as "best".
+
+        Args:
+            num_episodes: How many; each is played to its end.
+        """
+        stats = self._evaluation.play(
+            self.agent, self.state, num_episodes, self.total_timesteps
+        )
+        self._log.write(self._position, stats)
+        score = stats["eval/mean_reward"]
+        if self._store is not None and score > self._best:
+            self._best = score
+            self._store.save(
+                self.total_timesteps, self.program.state, self._meta(), metric=score
+            )
+            self._store.wait()
+        self.callbacks.fire("on_eval", 0, self, stats)
+        return stats
+
+    def save_checkpoint(self, name: str | None = None) -> Path:
+        """Saves everything that training goes on from, and returns the path.
+
+        Args:
+            name: A file name; None: `checkpoint_<iteration>.pt`.
+
+        Raises:
+            ValueError: If there is no place for it, or the name is none.
+        """
+        if self._store is None:
+            raise ValueError("there is no place for a checkpoint: give a save_dir")
+        name = f"checkpoint_{self.iteration}.pt" if name is None else name
+        self._log.flush()
+        path = self._store.save_named(name, self.program.state, self._meta())
+        self.callbacks.fire("on_checkpoint", 0, self, path)
+        return path
+
+    def load_checkpoint(self, which: Which = "latest") -> None:
+        """Goes on from a checkpoint; logs are cut where it was saved.
+
+        Args:
+            which: A name, the environment steps, a path, "latest" or "best".
+
+        Raises:
+            CheckpointError: If there is none, or it does not fit.
+        """
+        path = chosen(self._store, which)
+        state, meta = restore_checkpoint(path, self.program.state)
+        self.program.load(state)
+        self.seconds = float(meta.get("seconds", 0.0))
+        best = meta.get("best")
+        self._best = -math.inf if best is None else float(best)
+        self.stats = {}
+        self._log.resume(self._position)
+
+    def add_callback(self, event: str, fn: Callable[..., Any], every: int = 1) -> None:
+        """Calls a function whenever an event happens, from the next `learn` on.
+
+        Args:
+            event: One of `EVENTS`. `pre_*` are given (runner), `post_*`, `on_log` and
+                `on_eval` (runner, stats), `on_checkpoint` (runner, path), `on_stop`
+                (runner, reason).
+            fn: The function.
+            every: Iterations between two calls, for events of iterations.
+
+        Raises:
+            ValueError: If there is no such event, or `every` is below 1.
+        """
+        self.callbacks.add(event, fn, every)
+
+    def set_hyperparam(self, name: str, value: float) -> None:
+        """Sets a number of the learner, such as `learning_rate`, without a compile.
+
+        Raises:
+            ValueError: If the learner has no such number.
+        """
+        state = self.program.state.agents[0]
+        if name not in state.hyper:
+            raise ValueError(
+                f"the agent has no hyperparameter {name!r}; it has "
+                f"{', '.join(sorted(state.hyper))}"
+            )
+        old = state.hyper[name]
+        hyper = {**state.hyper, name: jnp.full_like(old, value)}
+        self.program.set_agents({0: state.replace(hyper=hyper)})
+
+    def request_stop(self) -> None:
+        """Lets `learn` end as soon as the iterations that are being run are done."""
+        self._stop_requested = True
+
+    def close(self) -> None:
+        """Closes logs and checkpoints; the environment is its owner's to close."""
+        with contextlib.ExitStack() as stack:
+            stack.callback(self._evaluation.close)
+            stack.callback(self._log.close)
+            if self._store is not None:
+                stack.callback(self._store.close)
+
+    @property
+    def has_store(self) -> bool:
+        """Whether there is a place for checkpoints."""
+        return self._store is not None
+
+    def stats_of(self, rows: Rows, index: int = -1) -> dict[str, float]:
+        """Returns one iteration of the program's rows by the names of this runner."""
+        return named(rows, index, components=self._components)
+
+    @property
+    def _position(self) -> Position:
+        return Position(self.iteration, self.total_timesteps)
+
+    def _meta(self) -> Mapping[str, Any]:
+        """Returns what stands beside the arrays of a checkpoint."""
+        return {
+            "agent": type(self.agent).__name__,
+            "config": described(self.agent.config),
+            "iteration": self.iteration,
+            "env_steps": self.total_timesteps,
+            "total_timesteps": self.total_timesteps,
+            "seed": self._seed,
+            "seconds": self.seconds,
+            "best": self._best if math.isfinite(self._best) else None,
+        }
