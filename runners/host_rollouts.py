@@ -5,10 +5,8 @@ loop, checkpoints and metrics serve both. What it cannot save is the environment
 """
 
 import functools
-from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-import gymnasium
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -24,6 +22,7 @@ from runners.host_episodes import HostEpisodes, parts_of
 from runners.outer import OuterState
 from runners.program import Rows, run_keys, with_agents
 from runners.rows import update_row
+from runners.vector_steps import autoreset_mode, transition
 
 
 class HostPlan(NamedTuple):
@@ -36,26 +35,6 @@ class HostPlan(NamedTuple):
 
     steps_per_iteration: int
     chunk_size: int = 1
-
-
-class Transition(NamedTuple):
-    """What one call of a vector environment says of the step that was played.
-
-    Attributes:
-        obs: What is seen next, `[E, ...]`.
-        final_obs: What the step led to, `[E, ...]`.
-        rewards: `[E]`.
-        terminated: Whether the rules ended the episode, bool `[E]`.
-        truncated: Whether time did; never both.
-        infos: As the environment gave them.
-    """
-
-    obs: Any
-    final_obs: Any
-    rewards: np.ndarray
-    terminated: np.ndarray
-    truncated: np.ndarray
-    infos: Mapping[str, Any]
 
 
 class HostProgram:
@@ -180,7 +159,7 @@ class HostProgram:
     ) -> tuple[Sample, MemoryState]:
         seen, played = self._obs, ~self._dead
         actions, acted = act(self.agent, state, seen, memory, key)
-        move = self._transition(np.asarray(actions))
+        move = transition(self.env, self.autoreset_mode, np.asarray(actions))
         ends = played & (move.terminated | move.truncated)
         truncated = played & move.truncated
         final_values = np.zeros(self.num_games, np.float32)
@@ -205,52 +184,9 @@ class HostProgram:
         self._obs = move.obs
         if self.autoreset_mode == AutoresetMode.NEXT_STEP:
             self._dead = ends
-        return sample, _cross(self.agent, state, acted, ends) if ends.any() else acted
-
-    def _transition(self, actions: np.ndarray) -> Transition:
-        obs, rewards, terminated, truncated, infos = self.env.step(actions)
-        # A vector environment may use its arrays again.
-        obs, ended = np.array(obs), terminated | truncated
-        timed_out = ended & np.asarray(infos.get("time_outs", False))
-        final_obs = obs
-        if self.autoreset_mode == AutoresetMode.SAME_STEP and ended.any():
-            final_obs = obs.copy()
-            for i in np.flatnonzero(ended):
-                final_obs[i] = infos["final_obs"][i]
-        if self.autoreset_mode == AutoresetMode.DISABLED and ended.any():
-            obs = np.array(self.env.reset(options={"reset_mask": ended})[0])
-        terminated = terminated & ~timed_out
-        return Transition(
-            obs=obs,
-            final_obs=final_obs,
-            rewards=np.array(rewards, np.float64),
-            terminated=terminated,
-            truncated=(truncated | timed_out) & ~terminated,
-            infos=infos,
-        )
-
-
-def autoreset_mode(env: VectorEnv) -> AutoresetMode:
-    """Returns when a vector environment opens the next episode.
-
-    Raises:
-        ValueError: If it does not say so in `metadata["autoreset_mode"]`.
-    """
-    mode = (env.metadata or {}).get("autoreset_mode", AutoresetMode.NEXT_STEP)
-    try:
-        return AutoresetMode(mode)
-    except ValueError:
-        raise ValueError(
-            f"{env} has the autoreset mode {mode!r}; known are "
-            f"{', '.join(str(known) for known in AutoresetMode)}"
-        ) from None
-
-
-def as_vector_env(env: gymnasium.Env | VectorEnv) -> VectorEnv:
-    """Returns a vector environment, of one game if a plain one is given."""
-    if isinstance(env, VectorEnv):
-        return env
-    return gymnasium.vector.SyncVectorEnv([lambda: env])
+        if ends.any() or not played.all():
+            acted = _cross(self.agent, state, (memory, acted), played, ends)
+        return sample, acted
 
 
 @functools.partial(jax.jit, static_argnums=0)
@@ -269,9 +205,20 @@ def _value(agent: Agent, state: Any, obs: Any, memory: MemoryState) -> jax.Array
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def _cross(agent: Agent, state: Any, memory: MemoryState, ends: Any) -> MemoryState:
-    crossed = agent.batch_end_inner(state, memory)
-    return where_games(ends, crossed, memory)
+def _cross(
+    agent: Agent,
+    state: Any,
+    memories: tuple[MemoryState, MemoryState],
+    played: Any,
+    ends: Any,
+) -> MemoryState:
+    """Returns the memories after a step, given those before and after acting.
+
+    They stand still where nothing was played, and cross the end of an episode.
+    """
+    before, acted = memories
+    memory = where_games(played, acted, before)
+    return where_games(ends, agent.batch_end_inner(state, memory), memory)
 
 
 @functools.partial(jax.jit, static_argnums=0)

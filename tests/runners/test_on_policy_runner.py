@@ -1,0 +1,443 @@
+"""The runner of one agent: construction, training, names, checkpoints, evaluation."""
+
+import dataclasses
+import math
+import signal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from on_policy_fakes import SMALL, Parts
+
+import paxenv
+import paxenv_agents
+from paxenv.single_player import SinglePlayer
+from paxenv_agents.networks import MLPActor, MLPCritic
+from paxenv_agents.ppo import PPO, PPOConfig
+from runners import EVENTS, OnPolicyRunner, register_algorithm
+from runners.checkpoints import NoCheckpointError
+from runners.jsonl import read_rows
+from runners.tensorboard import read_scalars
+
+CONFIG = PPOConfig(n_steps=8, num_minibatches=2, num_epochs=2, hidden_sizes=(8,))
+NUM_ENVS = 4
+
+
+def cart_pole(**options):
+    options = {"cfg": CONFIG, "num_envs": NUM_ENVS, "seed": 3, **options}
+    return OnPolicyRunner("CartPole-v1", **options)
+
+
+def parts(**options):
+    game = Parts(num_inner_steps=5)
+    return OnPolicyRunner(game, **{"cfg": SMALL, "num_envs": 2, **options})
+
+
+def assert_same(x, y):
+    for (path, a), b in zip(
+        jax.tree.leaves_with_path(x), jax.tree.leaves(y), strict=True
+    ):
+        if jnp.issubdtype(a.dtype, jax.dtypes.prng_key):
+            a, b = jax.random.key_data(a), jax.random.key_data(b)
+        np.testing.assert_array_equal(a, b, err_msg=jax.tree_util.keystr(path))
+
+
+def seen_rates(runner):
+    """Returns a list that gets the learning rate of every iteration."""
+    rates = []
+    runner.add_callback(
+        "post_iteration", lambda _, stats: rates.append(stats["train/learning_rate"])
+    )
+    return rates
+
+
+# How long.
+
+
+def test_learn_returns_the_history_of_every_iteration():
+    runner = parts()
+
+    result = runner.learn(num_iterations=2)
+
+    assert set(result) == {"history", "final_iteration", "total_timesteps"}
+    history = result["history"]
+    assert history["iterations"] == [1, 2]
+    assert history["timesteps"] == [6, 12]
+    assert history["episode_rewards"] == [pytest.approx(math.nan, nan_ok=True), 5.0]
+    assert history["episode_lengths"] == [pytest.approx(math.nan, nan_ok=True), 5.0]
+    assert len(history["policy_losses"]) == len(history["value_losses"]) == 2
+    assert (result["final_iteration"], result["total_timesteps"]) == (2, 12)
+
+
+def test_total_timesteps_are_rounded_up_and_counted_from_the_beginning():
+    runner = parts()
+
+    assert runner.learn(total_timesteps=7)["final_iteration"] == 2
+    assert runner.learn(total_timesteps=13)["history"]["iterations"] == [3]
+    assert runner.learn(total_timesteps=13)["history"]["iterations"] == []
+    assert runner.learn(num_iterations=2)["total_timesteps"] == 30
+
+
+def test_the_plan_of_the_config_says_how_long():
+    runner = parts(cfg={**SMALL, "num_updates": 2, "learning_rate_end": 0.0})
+    rates = seen_rates(runner)
+
+    assert runner.learn()["final_iteration"] == 2
+    assert rates == pytest.approx([3e-4, 0.0], rel=1e-6)
+
+
+def test_a_schedule_without_a_plan_ends_with_learn():
+    runner = parts(cfg={**SMALL, "learning_rate_end": 0.0})
+    rates = seen_rates(runner)
+
+    runner.learn(num_iterations=4)
+
+    assert rates == pytest.approx([3e-4, 2e-4, 1e-4, 0.0], rel=1e-5)
+
+
+def test_learn_refuses_to_guess_or_to_run_less_than_an_iteration():
+    runner = parts()
+
+    with pytest.raises(ValueError, match="needs total_timesteps or num_iterations"):
+        runner.learn()
+    with pytest.raises(ValueError, match="5 is less than one iteration of 6"):
+        runner.learn(total_timesteps=5)
+    with pytest.raises(ValueError, match="num_iterations"):
+        runner.learn(num_iterations=0)
+
+
+# Same numbers.
+
+
+def test_stages_one_by_one_give_the_same_bits_as_whole_chunks():
+    """T1: fused = stepped, and = the methods of a loop of one's own."""
+    fused, stepped, own = cart_pole(), cart_pole(), cart_pole()
+    stepped.add_callback("post_update", lambda runner, stats: None)
+
+    history = fused.learn(num_iterations=6)
+    # NaN, where no episode has ended, equals NaN here.
+    np.testing.assert_equal(stepped.learn(num_iterations=6), history)
+    for _ in range(6):
+        own.collect_rollout()
+        own.update()
+
+    assert_same(stepped.program.state, fused.program.state)
+    assert_same(own.program.state, fused.program.state)
+
+
+def test_six_iterations_are_three_and_three_of_a_new_runner(tmp_path):
+    straight, first, second = cart_pole(), cart_pole(save_dir=tmp_path), cart_pole()
+
+    rows = straight.learn(num_iterations=6)["history"]
+    with first:
+        first.learn(num_iterations=3)
+        path = first.save_checkpoint("half.pt")
+    second.load_checkpoint(path)
+    rest = second.learn(num_iterations=3)
+
+    assert (second.iteration, second.total_timesteps) == (6, 192)
+    np.testing.assert_equal(
+        rest["history"], {name: values[3:] for name, values in rows.items()}
+    )
+    assert_same(second.program.state, straight.program.state)
+
+
+# Parts of rewards.
+
+
+def test_parts_of_rewards_are_sums_over_whole_episodes():
+    """T10: across rollouts of 3 steps, in episodes of 5 that time ends."""
+    runner, seen = parts(), []
+    runner.add_callback("post_iteration", lambda _, stats: seen.append(dict(stats)))
+
+    runner.learn(num_iterations=5)  # steps 3, 6, 9, 12, 15
+
+    ended = [s for s in seen if s["rollout/completed_episodes"] > 0]
+    assert [s["rollout/completed_episodes"] for s in seen] == [0, 2, 0, 2, 2]
+    for stats in ended:
+        assert stats["reward_components/velocity"] == 10.0
+        assert stats["reward_components/energy"] == -5.0
+        assert stats["env/robot/height_mean"] == 3.0  # the mean of 1 to 5
+        assert stats["episode/mean_reward"] == 5.0
+        assert stats["episode/mean_length"] == 5.0
+        assert stats["episode/truncated_fraction"] == 1.0
+
+
+def test_nothing_is_reported_of_episodes_where_none_has_ended():
+    """A95: neither 0 nor the mean of another iteration."""
+    runner = parts()
+    runner.learn(num_iterations=3)
+
+    assert runner.stats["rollout/completed_episodes"] == 0
+    groups = {name.partition("/")[0] for name in runner.stats}
+    assert not groups & {"episode", "reward_components", "env"}
+    assert "rollout/mean_episode_reward" not in runner.stats
+    assert runner.stats["rollout/mean_reward"] == 1.0
+
+
+def test_parts_of_rewards_can_be_left_out():
+    runner = parts(log_reward_components=False)
+    runner.learn(num_iterations=2)
+
+    assert not [name for name in runner.stats if "reward_components" in name]
+    assert runner.stats["env/robot/height_mean"] == 3.0
+
+
+# Logs.
+
+
+def test_tags_and_axes_in_tensorboard(tmp_path):
+    """T8: components, env and stats over iterations, the others over steps."""
+    with parts(log_dir=tmp_path, log_interval=2) as runner:
+        runner.learn(num_iterations=4)
+
+    series = read_scalars(tmp_path)
+    steps = {name: [step for step, _ in values] for name, values in series.items()}
+    over_steps = {
+        *("train/policy_loss", "train/value_loss", "train/entropy_loss"),
+        *("train/approx_kl", "train/clip_fraction", "train/learning_rate"),
+        *("episode/mean_reward", "episode/mean_length", "rollout/mean_reward"),
+        *("rollout/mean_value", "rollout/mean_episode_reward"),
+        *("rollout/completed_episodes", "time/fps", "time/iteration"),
+    }
+    over_iterations = {
+        *("train_vs_iter/policy_loss", "episode_vs_iter/mean_reward"),
+        *("reward_components/velocity", "env/robot/height_mean"),
+        *("stats/advantage_mean", "stats/advantage_std", "stats/value_mean"),
+        "stats/returns_mean",
+    }
+    assert {tuple(steps[name]) for name in over_steps} == {(12, 24)}
+    assert {tuple(steps[name]) for name in over_iterations} == {(2, 4)}
+    assert [value for _, value in series["reward_components/velocity"]] == [10.0, 10.0]
+
+
+def test_the_entropy_loss_is_minus_the_entropy():
+    runner = cart_pole()
+    runner.learn(num_iterations=1)
+
+    assert -math.log(2) <= runner.stats["train/entropy_loss"] < -0.6
+
+
+def test_a_run_that_goes_on_writes_no_row_twice(tmp_path):
+    with parts(log_dir=tmp_path, log_interval=1) as runner:
+        runner.learn(num_iterations=2)
+        runner.save_checkpoint("two")
+        runner.learn(num_iterations=2)
+        runner.load_checkpoint("two")
+        runner.learn(num_iterations=1)
+
+    rows = read_rows(tmp_path / "metrics.jsonl")
+    assert [row["iteration"] for row in rows] == [1, 2, 3]
+    steps = [step for step, _ in read_scalars(tmp_path)["train/policy_loss"]]
+    assert steps == [6, 12, 18]
+
+
+# Checkpoints.
+
+
+def test_checkpoints_are_saved_at_intervals_and_at_the_end(tmp_path):
+    with parts(save_dir=tmp_path, save_interval=2) as runner:
+        runner.learn(num_iterations=5)
+
+    names = sorted(path.name for path in (tmp_path / "named").iterdir())
+    assert names == ["checkpoint_2.pt", "checkpoint_4.pt", "checkpoint_final.pt"]
+
+
+def test_checkpoints_are_found_by_name_step_path_and_time(tmp_path):
+    with parts(save_dir=tmp_path, save_interval=1) as runner:
+        runner.learn(num_iterations=3)
+        found = {}
+        for which in (
+            *("checkpoint_2.pt", 12, tmp_path / "named" / "checkpoint_2.pt"),
+            "latest",
+        ):
+            runner.load_checkpoint(which)
+            found[which] = runner.iteration
+        assert list(found.values()) == [2, 2, 2, 3]
+        with pytest.raises(NoCheckpointError, match=r"'none\.pt'.*checkpoint_1"):
+            runner.load_checkpoint("none.pt")
+
+
+def test_the_best_evaluation_is_saved_as_best(tmp_path):
+    with cart_pole(save_dir=tmp_path) as runner:
+        runner.learn(num_iterations=1)
+        first = runner.eval(4)["eval/mean_reward"]
+        runner.set_hyperparam("learning_rate", 0.03)
+        scores = {1: first}
+        for i in (2, 3):
+            runner.learn(num_iterations=1)
+            scores[i] = runner.eval(4)["eval/mean_reward"]
+        runner.load_checkpoint("best")
+
+        assert scores[runner.iteration] == max(scores.values())
+
+
+def test_without_a_place_no_checkpoint_can_be_saved():
+    with pytest.raises(ValueError, match="give a save_dir"):
+        parts().save_checkpoint("model.pt")
+    with pytest.raises(NoCheckpointError, match="no place to look for 'latest'"):
+        parts().load_checkpoint()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_run_leaves_a_checkpoint(tmp_path, number):
+    """T13: Ctrl-C and SIGTERM end a run cleanly, at the end of the iteration."""
+    with parts(save_dir=tmp_path) as runner:
+        runner.add_callback("post_rollout", lambda *_: signal.raise_signal(number))
+        result = runner.learn(num_iterations=100)
+
+    assert result["final_iteration"] == 1
+    with parts(save_dir=tmp_path) as other:
+        other.load_checkpoint("checkpoint_final.pt")
+        assert_same(other.program.state, runner.program.state)
+
+
+# Evaluation.
+
+
+def test_evaluation_changes_nothing_of_training():
+    """T11: the state stays bitwise; min <= mean <= max."""
+    runner = cart_pole()
+    runner.learn(num_iterations=1)
+    before = jax.tree.map(np.asarray, runner.state.params)
+    stream = jax.tree.map(np.asarray, runner.program.state.stream.obs)
+
+    stats = runner.eval(num_episodes=6)
+
+    assert_same(runner.state.params, before)
+    assert_same(runner.program.state.stream.obs, stream)
+    low, high = stats["eval/min_reward"], stats["eval/max_reward"]
+    assert low <= stats["eval/mean_reward"] <= high
+    assert stats["eval/n_episodes"] == 6
+    assert stats["mean_eval_reward"] == stats["eval/mean_reward"]
+    assert runner.eval(num_episodes=6) == stats
+
+
+def test_evaluation_plays_in_the_game_that_is_given():
+    runner = parts(eval_env=Parts(num_inner_steps=3))
+
+    stats = runner.eval(2)
+
+    assert stats["eval/mean_length"] == 3.0
+    assert stats["eval/truncated_fraction"] == 1.0
+
+
+# Arguments.
+
+
+def test_a_dilemma_is_trained_against_a_co_player():
+    env, params = paxenv.make("IPD", num_inner_steps=4)
+    game = SinglePlayer(env, 0, (paxenv_agents.make_agent("TitForTat", env, 1),))
+    runner = OnPolicyRunner(
+        game, env_params=game.make_params(params), cfg=CONFIG, num_envs=2
+    )
+
+    runner.learn(num_iterations=1)
+
+    assert runner.stats["episode/mean_length"] == 4.0
+    with pytest.raises(ValueError, match=r"2 players.*SinglePlayer"):
+        OnPolicyRunner((env, params))
+
+
+def test_networks_are_made_of_classes_and_their_keywords():
+    runner = cart_pole(
+        actor_class=MLPActor,
+        critic_class=MLPCritic,
+        actor_cfg={"hidden_dims": [5]},
+        critic_cfg={"hidden_dims": [7]},
+    )
+
+    shapes = {x.shape for x in jax.tree.leaves(runner.state.params)}
+
+    assert {(4, 5), (5, 2), (4, 7), (7, 1)} <= shapes
+
+
+def test_an_agent_that_is_ready_is_taken_as_it_is():
+    env, params = paxenv.make("CartPole-v1")
+    agent = PPO.from_env(env, CONFIG)
+
+    runner = OnPolicyRunner((env, params), agent=agent, cfg=CONFIG, num_envs=NUM_ENVS)
+
+    assert runner.agent == agent
+    with pytest.raises(ValueError, match="leave out agent, or actor_cfg"):
+        cart_pole(agent=agent, actor_cfg={})
+    with pytest.raises(ValueError, match="cfg is not the config of the agent"):
+        cart_pole(agent=agent, cfg=PPOConfig())
+
+
+@dataclasses.dataclass(frozen=True)
+class Renamed(PPO):
+    """Another learner."""
+
+
+def test_an_algorithm_is_registered_by_name():
+    register_algorithm("Renamed", Renamed, PPOConfig)
+
+    assert type(cart_pole(algorithm="renamed").agent) is Renamed
+    with pytest.raises(ValueError, match=r"algorithm 'nothing' is unknown.*ppo"):
+        cart_pole(algorithm="nothing")
+
+
+def test_an_off_policy_learner_is_refused():
+    from paxenv_agents.dqn import DQN, DQNConfig
+
+    with pytest.raises(ValueError, match="DQN does not learn from what it has just"):
+        OnPolicyRunner.register_algorithm("dqn", DQN, DQNConfig)
+
+
+@dataclasses.dataclass(frozen=True)
+class TorchDevice:
+    """What is read of a `torch.device`."""
+
+    type: str
+    index: int | None
+
+
+@pytest.mark.parametrize(
+    "device",
+    [None, "cpu", "cpu:0", TorchDevice("cpu", None), TorchDevice("cpu", 0)],
+)
+def test_devices_are_named_in_every_way(device):
+    runner = parts(device=device)
+    runner.learn(num_iterations=1)
+
+    kernel = jax.tree.leaves(runner.state.params)[0]
+    assert kernel.devices() == {jax.local_devices()[0]}
+
+
+def test_a_jax_device_is_taken_and_an_unknown_one_refused():
+    last = jax.local_devices()[-1]
+    runner = parts(device=last)
+    runner.learn(num_iterations=1)
+
+    assert jax.tree.leaves(runner.state.params)[0].devices() == {last}
+    with pytest.raises(ValueError, match="no device 'nonsense:0'"):
+        parts(device="nonsense:0")
+    with pytest.raises(ValueError, match="no device 'cpu:99'"):
+        parts(device="cpu:99")
+    with pytest.raises(ValueError, match="got 7"):
+        parts(device=7)
+
+
+def test_the_learning_rate_is_shown_and_set():
+    runner = parts()
+    runner.collect_rollout()
+    runner.update()
+
+    assert runner.adjust_learning_rate() == pytest.approx(3e-4)
+    runner.adjust_learning_rate(0.5)
+    runner.collect_rollout()
+    assert runner.update()["train/learning_rate"] == 0.5
+
+
+def test_an_update_without_a_rollout_is_refused():
+    with pytest.raises(RuntimeError, match=r"call rollout\(\) first"):
+        parts().update()
+
+
+def test_the_six_events_of_an_iteration_are_listed_first():
+    assert EVENTS[:6] == (
+        *("pre_iteration", "pre_rollout", "post_rollout"),
+        *("pre_update", "post_update", "post_iteration"),
+    )
