@@ -8,6 +8,7 @@ import pytest
 from paxenv_agents import replay
 from paxenv_agents.host_replay import HostReplay
 from paxenv_agents.replay import Transition
+from paxenv_agents.types import Sample
 
 
 def numbered(first, num_rows, num_games=1, ends=()):
@@ -140,6 +141,45 @@ def test_a_step_that_was_not_played_has_no_weight():
     ring.add(rows)
     batch = ring.sample(100, 1.0)
     np.testing.assert_array_equal(batch.weights, batch.observations)
+
+
+@BOTH
+def test_a_window_passes_over_steps_that_were_not_played(make):
+    rows = numbered(1, 3)
+    played = rows.observations != 2
+    rows = rows._replace(valid=played, rewards=rows.rewards * played)
+    ring = make(3, seed=5)
+    ring.add(rows)
+    batch = ring.sample(10, 0.5, 3)
+    # 1 + 0.5 * 3: two steps were played.
+    np.testing.assert_allclose(batch.rewards, 2.5)
+    np.testing.assert_allclose(batch.discounts, 0.25)
+    np.testing.assert_array_equal(batch.next_observations, 4)
+
+
+def test_over_an_inner_end_a_step_leads_to_where_it_is_acted_next():
+    """Two inner episodes of one trial; the first one ends early, after two steps."""
+    seen = jnp.array([10, 11, 0, 20, 21, 22])[:, None]
+    flags = jnp.array([0, 1, 0, 0, 0, 1], bool)[:, None]
+    last = jnp.arange(6)[:, None] == 5
+    sample = Sample(
+        observations=seen,
+        actions=seen,
+        rewards=jnp.zeros((6, 1)),
+        behavior_log_probs=None,
+        behavior_values=None,
+        dones=flags & last,
+        hiddens=None,
+        valid=jnp.array([1, 1, 0, 1, 1, 1], bool)[:, None],
+        inner_ends=flags,
+        final_obs=jnp.array([11, 19, 0, 21, 22, 29])[:, None],
+    )
+    rows = replay.transitions(sample, jnp.array([99]))
+    # Not 19, where nobody ever acts; and 29, not 99, after the end of the trial.
+    assert rows.next_observations[:, 0].tolist() == [11, 20, 0, 21, 22, 29]
+    cut = sample._replace(dones=flags & False)
+    rows = replay.transitions(cut, jnp.array([99]))
+    assert rows.next_observations[-1, 0] == 99
 
 
 def test_a_ring_that_is_switched_off_stays_as_it_is():
