@@ -37,6 +37,8 @@ class Rollout(NamedTuple):
         totals: The games' statistics of these steps, summed over games.
         stats: Nothing: no slot updates while a rollout is played.
         stream: The games after it.
+        returns: The return of every inner episode at the step that ended it, NaN
+            elsewhere, `[T, games, P]`.
     """
 
     states: States
@@ -45,6 +47,7 @@ class Rollout(NamedTuple):
     totals: Any
     stats: tuple[Stats, ...]
     stream: Table
+    returns: jax.Array
 
 
 def open_stream(
@@ -89,10 +92,10 @@ def play_steps(
 
     def step(carry: tuple[Table, Episodes], nothing: None) -> Any:
         del nothing
-        table, episodes, records, clock = _step(lineup, params, states, *carry)
-        return (table, episodes), (records, clock)
+        table, episodes, records, clock, returns = _step(lineup, params, states, *carry)
+        return (table, episodes), (records, clock, returns)
 
-    (table, episodes), (records, clock) = jax.lax.scan(
+    (table, episodes), (records, clock, returns) = jax.lax.scan(
         step, (table, episodes), None, num_steps
     )
     experiences = tuple(
@@ -109,13 +112,14 @@ def play_steps(
         totals=totals,
         stats=({},) * len(lineup.slots),
         stream=table,
+        returns=returns,
     )
 
 
 def _step(
     lineup: Lineup, params: Any, states: States, table: Table, episodes: Episodes
-) -> tuple[Table, Episodes, tuple[Any, ...], dict[str, jax.Array]]:
-    """Plays one step in every game: (table, episodes, records, flags)."""
+) -> tuple[Table, Episodes, tuple[Any, ...], dict[str, jax.Array], jax.Array]:
+    """Plays one step in every game: (table, episodes, records, flags, returns)."""
     env, players = lineup.env, range(lineup.num_players)
     before = table.env_state
     episode_keys = jax.vmap(keys.episode)(before.lane_key, before.e)
@@ -163,7 +167,8 @@ def _step(
         metrics=metrics.replace(carry=where_games(done, carry, metrics.carry)),
         episode=_opened(episode, info["inner_done"]),
     )
-    return after, episodes, tuple(records), clock
+    returns = jnp.where(info["inner_done"][:, None], episode.returns, jnp.nan)
+    return after, episodes, tuple(records), clock, returns
 
 
 def _final_value(

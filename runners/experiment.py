@@ -17,7 +17,7 @@ from paxenv_agents.types import TrainingState
 from runners import placement
 from runners.axes import map_axis
 from runners.outer import Frozen, Gradient, OuterState
-from runners.rows import Row, rollout_row, update_row
+from runners.rows import RETURNS, Row, rollout_row, update_row
 
 # Tags under the run key.
 LANES, AGENTS, OUTER, SAMPLERS = range(4)
@@ -80,6 +80,8 @@ class Experiment:
         num_steps: Steps that every game plays in an iteration; games go on from one
             iteration to the next and open their next trial by themselves. None: an
             iteration is a trial.
+        keep_returns: Whether the rows of a stream hold the return of every episode by
+            itself, `RETURNS`.
         mesh: Devices over which the games are spread, and large parameters divided;
             None: the default device.
     """
@@ -91,6 +93,7 @@ class Experiment:
     num_opponents: int = 1
     chunk_size: int = 64
     num_steps: int | None = None
+    keep_returns: bool = False
     mesh: Mesh | None = None
 
     def __post_init__(self) -> None:
@@ -226,7 +229,10 @@ def rollout(experiment: Experiment, state: RunState) -> tuple[Played, Row]:
         for i, member in enumerate(members)
     )
     play = _play_opponents(experiment, state, members)
-    return Played(play, outer), rollout_row(experiment.env, experiment.slots, play)
+    row = rollout_row(experiment.env, experiment.slots, play)
+    if experiment.keep_returns and isinstance(play, Rollout):
+        row[RETURNS] = play.returns[..., 0].astype(jnp.float32)
+    return Played(play, outer), row
 
 
 def update(

@@ -6,15 +6,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import gymnasium
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from paxenv_agents.dqn import DQN, DQNConfig
 from paxenv_agents.ppo import PPO, PPOConfig
 from paxenv_agents.sac import SAC, SACConfig
 from runners.devices import get_num_devices, replicate
+from runners.one_player import check_spaces, game_of, num_games
 from runners.results import (
     DQNTrainResult,
     PPOMetricsHistory,
@@ -24,7 +23,7 @@ from runners.results import (
 from runners.run_dir import RunDir
 from runners.runner_config import RunnerConfig
 from runners.sharding import make_mesh
-from runners.trainer import Callback, Trainer, game_of, num_games
+from runners.trainer import Callback, Trainer
 
 #: Fields of `PPOMetricsHistory`, and the engine's names.
 HISTORY = {
@@ -159,8 +158,9 @@ def train_dqn(
     n_actions: int | None = None,
     callback: Callback | None = None,
     run_dir: Place | None = None,
+    buffer: str = "device",
 ) -> DQNTrainResult:
-    """Trains DQN on one device, with replay on the device, and returns its result.
+    """Trains DQN on one device and returns its result.
 
     Args:
         env: A native game of one player, with or without `AutoResetWrapper`.
@@ -173,10 +173,13 @@ def train_dqn(
         n_actions: Checked against the game, if given.
         callback: `(step, agent_state, metrics)`, called every `log_interval` steps.
         run_dir: Where rows of JSON and the picture go; a `RunDir` or a folder.
+        buffer: `"device"` keeps replay on the device, in `agent_state.replay`, and
+            compiles whole chunks of training; `"host"` keeps it in NumPy arrays, for
+            more than the device has memory, and takes each gradient step in a call.
 
     Returns:
-        The learner's state; the returns of all finished episodes in order (of those
-        that end in the same iteration, each the mean of them); the logged rows.
+        The learner's state; the returns of all finished episodes in order; the logged
+        rows.
 
     Raises:
         ValueError, FileExistsError, NonFiniteError: As `train_ppo`.
@@ -184,7 +187,7 @@ def train_dqn(
     game = game_of(env)
     check_spaces(game, obs_shape, n_actions)
     trainer = _off_policy(
-        DQN, game, env_params, dqn_config, runner_config, callback, run_dir
+        DQN, game, env_params, dqn_config, runner_config, callback, run_dir, buffer
     )
     return DQNTrainResult(trainer.state, trainer.episode_returns, trainer.metrics_log)
 
@@ -199,6 +202,7 @@ def train_sac(
     action_dim: int | None = None,
     callback: Callback | None = None,
     run_dir: Place | None = None,
+    buffer: str = "device",
 ) -> SACTrainResult:
     """Trains SAC on one device; arguments, results and errors as in `train_dqn`.
 
@@ -211,33 +215,14 @@ def train_sac(
         action_dim: Numbers of an action; checked against the game, if given.
         callback: As in `train_dqn`.
         run_dir: As in `train_dqn`.
+        buffer: As in `train_dqn`.
     """
     game = game_of(env)
     check_spaces(game, obs_shape, action_dim=action_dim)
     trainer = _off_policy(
-        SAC, game, env_params, sac_config, runner_config, callback, run_dir
+        SAC, game, env_params, sac_config, runner_config, callback, run_dir, buffer
     )
     return SACTrainResult(trainer.state, trainer.episode_returns, trainer.metrics_log)
-
-
-def check_spaces(
-    game: Any,
-    obs_shape: Sequence[int] | None = None,
-    n_actions: int | None = None,
-    action_dim: int | None = None,
-) -> None:
-    """Raises ValueError if what is given is not what the game has."""
-    space = game.observation_space(0)
-    found = space.shape or ()
-    if obs_shape is not None and tuple(obs_shape) != found:
-        raise ValueError(f"obs_shape={tuple(obs_shape)}, the game shows {found}")
-    actions = game.action_space(0)
-    if n_actions is not None and n_actions != getattr(actions, "n", None):
-        raise ValueError(f"n_actions={n_actions}, the game takes {actions}")
-    if action_dim is not None:
-        is_box = isinstance(actions, gymnasium.spaces.Box)
-        if not is_box or int(np.prod(actions.shape)) != action_dim:
-            raise ValueError(f"action_dim={action_dim}, the game takes {actions}")
 
 
 def _off_policy(
@@ -248,6 +233,7 @@ def _off_policy(
     runner_config: RunnerConfig,
     callback: Callback | None,
     run_dir: Place | None,
+    buffer: str,
 ) -> Trainer:
     own = {
         name: getattr(runner_config, name)
@@ -259,6 +245,7 @@ def _off_policy(
     trainer = Trainer(
         *(agent, game, env_params, runner_config, games),
         run_dir=_run_dir(run_dir),
+        buffer=buffer,
         callback=callback,
     )
     trainer.run()

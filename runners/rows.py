@@ -16,6 +16,8 @@ Row = dict[str, jax.Array]
 
 #: 1 where no loss and no parameter of any agent is NaN or infinite, else 0.
 FINITE = "health/finite"
+#: Player 1's return at each step that ended an inner episode, NaN at all others.
+RETURNS = "episode/returns"
 
 
 def rollout_row(

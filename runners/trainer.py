@@ -8,19 +8,20 @@ from typing import Any
 import jax
 import numpy as np
 
-from paxenv.auto_reset import AutoResetWrapper
 from paxenv_agents.agent import Agent
 from paxenv_agents.lineup import Slot
 from paxenv_agents.types import TrainingState
-from runners import figures
+from runners import host_replay_program, reward_curve
 from runners.checkpoints import CheckpointStore, start_rule
 from runners.evaluator import play_episodes, summarise
 from runners.experiment import Experiment
+from runners.host_replay_program import HostReplayProgram
 from runners.interrupt import Interrupt
 from runners.intervals import Interval
 from runners.jsonl import JsonLines
 from runners.loop import Chunk, Loop, Task
 from runners.program import EVALUATION, Program, initial_state, run_keys
+from runners.rows import RETURNS
 from runners.run_dir import RunDir
 from runners.runner_config import RunnerConfig
 from runners.sinks import Position, scalars
@@ -29,45 +30,13 @@ from runners.sinks import Position, scalars
 CHUNK = 256
 RETURN = "episode/return/player_1"
 COUNT = "episode/count"
+BUFFERS = ("device", "host")
 
 Callback = Callable[[int, TrainingState, dict[str, float]], None]
 
 _play = jax.jit(
     play_episodes, static_argnames=("agent", "env", "n_episodes", "max_steps")
 )
-
-
-def game_of(env: Any) -> Any:
-    """Returns the one-player game, without the wrapper that resets it.
-
-    The engine opens the next episode by itself, by the same keys.
-
-    Raises:
-        ValueError: If the game has more players.
-    """
-    game = env.env if isinstance(env, AutoResetWrapper) else env
-    if game.num_players != 1:
-        raise ValueError(
-            f"{game.name} has {game.num_players} players, and one agent is trained: "
-            "SinglePlayer(env, player, co_players) makes a game of one player of it"
-        )
-    return game
-
-
-def num_games(own: int | None, config: RunnerConfig) -> int:
-    """Returns the games of one device: those of the algorithm's config, if it has any.
-
-    Raises:
-        ValueError: If both configs say different numbers.
-    """
-    if own is None:
-        return config.num_envs
-    if config.num_envs not in (1, own):
-        raise ValueError(
-            f"num_envs is {own} in the algorithm's config and {config.num_envs} in "
-            "RunnerConfig: give it once"
-        )
-    return own
 
 
 @dataclasses.dataclass
@@ -82,6 +51,7 @@ class Trainer:
         games: Games in parallel over all devices.
         mesh: The devices; None: the default one.
         run_dir: Where rows and the picture go; None: nowhere.
+        buffer: Where replay lies: one of `BUFFERS`.
         callback: Told `(step, agent state, metrics)` every `log_interval` steps.
     """
 
@@ -92,9 +62,12 @@ class Trainer:
     games: int
     mesh: Any = None
     run_dir: RunDir | None = None
+    buffer: str = "device"
     callback: Callback | None = None
 
     def __post_init__(self) -> None:
+        if self.buffer not in BUFFERS:
+            raise ValueError(f"buffer must be one of {BUFFERS}, got {self.buffer!r}")
         steps = self.agent.rollout_length(self.games)
         per_iteration = steps * self.games
         self.num_iterations = self.config.total_timesteps // per_iteration
@@ -114,15 +87,21 @@ class Trainer:
             num_games=self.games,
             num_steps=steps,
             chunk_size=min(CHUNK, self.num_iterations),
+            keep_returns=not agent.on_policy,
             mesh=self.mesh,
         )
-        keys = run_keys(self.config.seed)
-        self.program = Program(
-            self.experiment, initial_state(self.experiment, keys, self.env_params)
-        )
+        self.program = self._program()
         self.history: dict[str, np.ndarray] = {}
         self.episode_returns: list[float] = []
         self.metrics_log: list[dict[str, Any]] = []
+
+    def _program(self) -> Program | HostReplayProgram:
+        seed = self.config.seed
+        start = self.experiment, run_keys(seed), self.env_params
+        if self.buffer == "device":
+            return Program(self.experiment, initial_state(*start))
+        fresh = host_replay_program.initial_state(*start)
+        return HostReplayProgram(self.experiment, fresh, seed)
 
     @property
     def state(self) -> TrainingState:
@@ -169,8 +148,9 @@ class Trainer:
         if store is not None:
             interval = Interval(config.checkpoint_interval, per_iteration)
             tasks.append(Task(interval, lambda _: self._save(store)))
+        program: Any = self.program
         return Loop(
-            self.program,
+            program,
             self.num_iterations,
             on_chunk=(self._keep,),
             tasks=tasks,
@@ -181,12 +161,18 @@ class Trainer:
         self._seconds = chunk.seconds
         for name, values in self.history.items():
             values[chunk.first : chunk.last] = chunk.rows[name][0]
+        if RETURNS in chunk.rows:
+            ended = chunk.rows[RETURNS][0]  # in the order of iterations, steps, games
+            self.episode_returns += ended[~np.isnan(ended)].tolist()
+            return
         counts, returns = chunk.rows[COUNT][0], chunk.rows[RETURN][0]
         for i in np.flatnonzero(counts):
             self.episode_returns += [float(returns[i])] * int(counts[i])
 
     def _log(self, chunk: Chunk) -> None:
-        row = scalars({name: values[0, -1] for name, values in chunk.rows.items()})
+        last = {name: values[0, -1] for name, values in chunk.rows.items()}
+        last.pop(RETURNS, None)
+        row = scalars(last)
         row["time/seconds"] = round(chunk.seconds, 3)
         step = self.program.env_steps
         self.metrics_log.append({"step": step, **row})
@@ -245,13 +231,18 @@ class Trainer:
         self.program.load(state["run"])
         for name, values in state["history"].items():
             self.history[name][:] = values
+        if isinstance(self.program, HostReplayProgram):
+            self.program.load_ring(state["replay"], meta["generator"])
         self.episode_returns = list(meta["episode_returns"])
         self.metrics_log = list(meta["metrics_log"])
         self._saved, self._seconds = self.program.iteration, meta["seconds"]
         return Position(self.program.iteration, self.program.env_steps)
 
     def _saveable(self) -> dict[str, Any]:
-        return {"run": self.program.state, "history": self.history}
+        saved = {"run": self.program.state, "history": self.history}
+        if isinstance(self.program, HostReplayProgram):
+            saved["replay"] = self.program.saved_ring()
+        return saved
 
     def _save(self, store: CheckpointStore | None) -> None:
         if store is None or self._saved == self.program.iteration:
@@ -267,6 +258,8 @@ class Trainer:
             "episode_returns": self.episode_returns,
             "metrics_log": self.metrics_log,
         }
+        if isinstance(self.program, HostReplayProgram):
+            meta["generator"] = self.program.generator
         store.save(self.program.env_steps, self._saveable(), meta)
 
     # Files.
@@ -285,23 +278,11 @@ class Trainer:
 
     def _plot(self) -> None:
         """Draws the returns of all finished episodes, if there is a place for it."""
-        folder = None if self.run_dir is None else self.run_dir.artifacts
-        if folder is None and self.config.checkpoint_dir is not None:
+        if self.run_dir is not None:
+            folder = self.run_dir.artifacts
+        elif self.config.checkpoint_dir is not None:
             folder = Path(self.config.checkpoint_dir)
-        returns = np.array(self.episode_returns)
-        if folder is None or not returns.size or jax.process_index() != 0:
+        else:
             return
-        folder.mkdir(parents=True, exist_ok=True)
-        figure, axes = figures.new_figure((7.0, 4.2))
-        axes.plot(returns, color=figures.COLOURS[0], alpha=0.3, linewidth=1.0)
-        window = min(100, returns.size)
-        smooth = np.convolve(returns, np.full(window, 1 / window), mode="valid")
-        axes.plot(
-            *(np.arange(window - 1, returns.size), smooth),
-            color=figures.COLOURS[0],
-            label=f"mean of the last {window} episodes",
-        )
-        axes.set_xlabel("episode")
-        axes.set_ylabel("return")
-        figures.set_legend(figure)
-        figures.save(figure, folder / "reward_curve.png")
+        if jax.process_index() == 0:
+            reward_curve.draw(folder / "reward_curve.png", self.episode_returns)

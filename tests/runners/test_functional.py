@@ -138,6 +138,45 @@ def test_sac_learns_from_random_actions_after_the_warm_up(pendulum):
     assert result.agent_state.params["log_alpha"] != 0.0
 
 
+def test_returns_are_those_of_single_episodes_however_many_end_at_once(cart_pole):
+    config = dataclasses.replace(REPLAY, total_timesteps=1280, warmup_steps=1280)
+    # 64 steps of each of 16 games between two turns: several end in most of them.
+    own = dataclasses.replace(DQN, num_envs=16, train_every=1024, target_every=1024)
+    result = runners.train_dqn(*cart_pole, dqn_config=own, runner_config=config)
+    returns = result.episode_returns
+    assert len(returns) > 16
+    assert all(r == int(r) and 8 <= r <= 64 for r in returns)
+    assert len(set(returns)) > 8
+    (row,) = result.metrics_log
+    assert row["episode/count"] == len(returns)
+    np.testing.assert_allclose(row["episode/return/player_1"], np.mean(returns))
+
+
+def test_replay_on_the_host_learns_at_the_same_steps(cart_pole):
+    def train(buffer):
+        return runners.train_dqn(
+            *cart_pole, dqn_config=DQN, runner_config=REPLAY, buffer=buffer
+        )
+
+    host, device = train("host"), train("device")
+    assert host.agent_state.replay == ()
+    assert int(host.agent_state.opt_state.count) == 41
+    assert int(device.agent_state.opt_state.count) == 41
+    assert [row["train/player_1/gradient_steps"] for row in host.metrics_log] == [
+        row["train/player_1/gradient_steps"] for row in device.metrics_log
+    ]
+    # The warm-up is played by the same keys.
+    assert (
+        host.metrics_log[0]["episode/count"] == device.metrics_log[0]["episode/count"]
+    )
+    assert host.metrics_log[-1]["train/player_1/replay_size"] == 64
+    assert np.isfinite(host.metrics_log[-1]["train/player_1/loss/q"])
+    same = same_bits(host.agent_state.params, device.agent_state.params)
+    assert not same  # minibatches are drawn by a generator of NumPy's
+    with pytest.raises(ValueError, match=r"buffer must be .* got 'disk'"):
+        train("disk")
+
+
 CHANGED = {
     "total_timesteps": 240,
     "log_interval": 80,
@@ -214,6 +253,7 @@ TRAINERS = {
     "PPO": ("train_ppo", "ppo_config", "CartPole-v1", PPO, SHORT),
     "DQN": ("train_dqn", "dqn_config", "CartPole-v1", DQN, REPLAY),
     "SAC": ("train_sac", "sac_config", "Pendulum-v1", SAC, REPLAY),
+    "DQN host": ("train_dqn", "dqn_config", "CartPole-v1", DQN, REPLAY),
 }
 SCRIPT = """
 import os, signal, sys
@@ -236,9 +276,10 @@ def train(name, folder, **changes):
     config = dataclasses.replace(
         config, checkpoint_dir=str(folder), checkpoint_interval=64, **changes
     )
-    return getattr(runners, function)(
-        *paxenv.make(game), **{option: own}, runner_config=config
-    )
+    options = {option: own, "runner_config": config}
+    if name.endswith(" host"):
+        options["buffer"] = "host"
+    return getattr(runners, function)(*paxenv.make(game), **options)
 
 
 def in_a_new_process(*words):
@@ -289,11 +330,11 @@ SIGNATURES = {
     ),
     "train_dqn": (
         "(env, env_params, *, dqn_config, runner_config, obs_shape=None, "
-        "n_actions=None, callback=None, run_dir=None)"
+        "n_actions=None, callback=None, run_dir=None, buffer='device')"
     ),
     "train_sac": (
         "(env, env_params, *, sac_config, runner_config, obs_shape=None, "
-        "action_dim=None, callback=None, run_dir=None)"
+        "action_dim=None, callback=None, run_dir=None, buffer='device')"
     ),
     "evaluate": (
         "(act_fn, agent_state, env, env_params, *, n_episodes, max_steps, rng)"
