@@ -12,6 +12,7 @@ FOLDER = Path(__file__).parent.parent / "examples"
 LAST_LINE = {
     "custom_runner.py": "     3 ",
     "gymnasium_env.py": "Acting at random in 4 coin games:",
+    "on_policy_runner.py": "20 greedy episodes: mean",
     "pax_readme.py": "A fresh PPO agent in 2 games:",
     "pettingzoo_env.py": "player_1:",
     "sb3_ppo.py": "after 512 steps: return",
