@@ -23,18 +23,23 @@ from paxenv_agents.registry import AgentSpec, PairingError, agents, make_agent
 
 if TYPE_CHECKING:
     from paxenv_agents.agent import Agent
+    from paxenv_agents.dqn import DQN, DQNConfig
     from paxenv_agents.naive import Naive, NaiveConfig
     from paxenv_agents.ppo import PPO, PPOConfig
     from paxenv_agents.recurrent_ppo import RecurrentPPO, RecurrentPPOConfig
+    from paxenv_agents.sac import SAC, SACConfig
     from paxenv_agents.strategies.memory_one import MemoryOne
     from paxenv_agents.testing import AgentCheckError, check_agent
     from paxenv_agents.types import MemoryState, Sample, TrainingState
 
 __all__ = [
+    "DQN",
     "PPO",
+    "SAC",
     "Agent",
     "AgentCheckError",
     "AgentSpec",
+    "DQNConfig",
     "MemoryOne",
     "MemoryState",
     "Naive",
@@ -43,6 +48,7 @@ __all__ = [
     "PairingError",
     "RecurrentPPO",
     "RecurrentPPOConfig",
+    "SACConfig",
     "Sample",
     "TrainingState",
     "agents",
@@ -54,6 +60,8 @@ __all__ = [
 _LAZY = {
     "Agent": "paxenv_agents.agent",
     "AgentCheckError": "paxenv_agents.testing",
+    "DQN": "paxenv_agents.dqn",
+    "DQNConfig": "paxenv_agents.dqn",
     "MemoryOne": "paxenv_agents.strategies.memory_one",
     "MemoryState": "paxenv_agents.types",
     "Naive": "paxenv_agents.naive",
@@ -62,6 +70,8 @@ _LAZY = {
     "PPOConfig": "paxenv_agents.ppo",
     "RecurrentPPO": "paxenv_agents.recurrent_ppo",
     "RecurrentPPOConfig": "paxenv_agents.recurrent_ppo",
+    "SAC": "paxenv_agents.sac",
+    "SACConfig": "paxenv_agents.sac",
     "Sample": "paxenv_agents.types",
     "TrainingState": "paxenv_agents.types",
     "check_agent": "paxenv_agents.testing",

@@ -222,16 +222,45 @@ def test_every_setting_is_documented():
         assert {name for name in fields if f"`{name}`" not in text} == set()
 
 
+def option_rows(heading: str) -> dict[str, list[str]]:
+    """Returns the table of options of one section of docs/agents.md, by option."""
+    text = (ROOT / "docs/agents.md").read_text()
+    (section,) = re.findall(
+        rf"^## {heading}\n(.*?)^## ", text, re.DOTALL | re.MULTILINE
+    )
+    rows = re.findall(r"^\| `(\w+)` \| (.+) \|$", section, re.MULTILINE)
+    return {name: [cell.strip() for cell in cells.split("|")] for name, cells in rows}
+
+
+def as_documented(default: object) -> str:
+    """Returns a default as the tables of options write it."""
+    words = {None: "none", True: "true", False: "false"}
+    known = isinstance(default, bool) or default is None
+    return words[default] if known else str(default)
+
+
 def test_every_option_of_ppo_is_documented_with_its_default():
     import dataclasses
 
     from paxenv_agents.ppo import PPOConfig
 
-    text = (ROOT / "docs/agents.md").read_text()
-    rows = dict(re.findall(r"^\| `(\w+)` \| (.+?) \| ", text, re.MULTILINE))
+    rows = option_rows("Learners")
     for field in dataclasses.fields(PPOConfig):
-        default = field.default
-        words = {None: "none", True: "true", False: "false"}
-        known = isinstance(default, bool) or default is None
-        expected = words[default] if known else str(default)
-        assert rows[field.name] == expected, field.name
+        assert rows[field.name][0] == as_documented(field.default), field.name
+
+
+def test_every_option_of_learning_from_replay_is_documented_with_its_default():
+    import dataclasses
+
+    from paxenv_agents.dqn import DQNConfig
+    from paxenv_agents.sac import SACConfig
+
+    rows = option_rows("Learning from replay")
+    for column, config in enumerate((DQNConfig, SACConfig)):
+        defaults = {
+            f.name: as_documented(f.default) for f in dataclasses.fields(config)
+        }
+        del defaults["num_envs"]  # of runners, which set it
+        assert {
+            n: cells[column] for n, cells in rows.items() if cells[column]
+        } == defaults
