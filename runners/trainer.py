@@ -12,6 +12,7 @@ from paxenv_agents.agent import Agent
 from paxenv_agents.lineup import Slot
 from paxenv_agents.types import TrainingState
 from runners import host_replay_program, reward_curve
+from runners.checkpoint_files import read_record
 from runners.checkpoints import CheckpointStore, start_rule
 from runners.evaluator import play_episodes, summarise
 from runners.experiment import Experiment
@@ -118,6 +119,7 @@ class Trainer:
             FileExistsError: If there are checkpoints and the config says neither
                 `resume` nor `overwrite`.
             NonFiniteError: If training diverges.
+            ValueError: If the budget is less than what the checkpoint has used.
             KeyboardInterrupt: After Ctrl-C, once the state is saved.
         """
         nan = np.full(self.num_iterations, np.nan, np.float32)
@@ -170,9 +172,7 @@ class Trainer:
             self.episode_returns += [float(returns[i])] * int(counts[i])
 
     def _log(self, chunk: Chunk) -> None:
-        last = {name: values[0, -1] for name, values in chunk.rows.items()}
-        last.pop(RETURNS, None)
-        row = scalars(last)
+        row = scalars({k: v[0, -1] for k, v in chunk.rows.items() if k != RETURNS})
         row["time/seconds"] = round(chunk.seconds, 3)
         step = self.program.env_steps
         self.metrics_log.append({"step": step, **row})
@@ -227,10 +227,10 @@ class Trainer:
             store.clear()
         if rule != "resume":
             return None
-        state, meta = store.restore(self._saveable())
+        state, meta = store.restore(self._saveable(self._saved_iteration(store)))
         self.program.load(state["run"])
         for name, values in state["history"].items():
-            self.history[name][:] = values
+            self.history[name][: values.size] = values
         if isinstance(self.program, HostReplayProgram):
             self.program.load_ring(state["replay"], meta["generator"])
         self.episode_returns = list(meta["episode_returns"])
@@ -238,8 +238,19 @@ class Trainer:
         self._saved, self._seconds = self.program.iteration, meta["seconds"]
         return Position(self.program.iteration, self.program.env_steps)
 
-    def _saveable(self) -> dict[str, Any]:
-        saved = {"run": self.program.state, "history": self.history}
+    def _saved_iteration(self, store: CheckpointStore) -> int:
+        record = read_record(store.find())
+        iteration = int(record.meta["iteration"])
+        if iteration > self.num_iterations:
+            raise ValueError(
+                f"total_timesteps={self.config.total_timesteps} is less than the "
+                f"{record.meta['env_steps']} steps of the latest checkpoint"
+            )
+        return iteration
+
+    def _saveable(self, iteration: int) -> dict[str, Any]:
+        history = {name: values[:iteration] for name, values in self.history.items()}
+        saved = {"run": self.program.state, "history": history}
         if isinstance(self.program, HostReplayProgram):
             saved["replay"] = self.program.saved_ring()
         return saved
@@ -260,7 +271,7 @@ class Trainer:
         }
         if isinstance(self.program, HostReplayProgram):
             meta["generator"] = self.program.generator
-        store.save(self.program.env_steps, self._saveable(), meta)
+        store.save(self.program.env_steps, self._saveable(self.program.iteration), meta)
 
     # Files.
 

@@ -11,6 +11,7 @@ FOLDER = Path(__file__).parent.parent / "examples"
 # What each example prints last, at small sizes.
 LAST_LINE = {
     "custom_runner.py": "     3 ",
+    "functional_api.py": "DQN: ",
     "gymnasium_env.py": "Acting at random in 4 coin games:",
     "on_policy_runner.py": "20 greedy episodes: mean",
     "pax_readme.py": "A fresh PPO agent in 2 games:",

@@ -189,14 +189,19 @@ CHANGED = {
 }
 
 
+@pytest.fixture(scope="module")
+def unchanged(cart_pole):
+    config = dataclasses.replace(REPLAY, eval_every=100)
+    return config, runners.train_dqn(*cart_pole, dqn_config=DQN, runner_config=config)
+
+
 @pytest.mark.parametrize("field", CHANGED)
-def test_every_number_of_the_runner_changes_something(cart_pole, field):
+def test_every_number_of_the_runner_changes_something(cart_pole, unchanged, field):
     """T3; the fields about files and devices have tests of their own."""
-    base = dataclasses.replace(REPLAY, eval_every=100)
-    results = [
-        runners.train_dqn(*cart_pole, dqn_config=DQN, runner_config=config)
-        for config in (base, dataclasses.replace(base, **{field: CHANGED[field]}))
-    ]
+    base, before = unchanged
+    config = dataclasses.replace(base, **{field: CHANGED[field]})
+    after = runners.train_dqn(*cart_pole, dqn_config=DQN, runner_config=config)
+    results = before, after
     rows = [
         json.dumps([{k: v for k, v in row.items() if "time/" not in k} for row in log])
         for log in (r.metrics_log for r in results)
@@ -247,6 +252,20 @@ def test_checkpoints_that_are_there_are_resumed_overwritten_or_left_alone(
     assert same_bits(resumed, first)
     again = ppo(cart_pole, dataclasses.replace(config, overwrite=True, seed=1))
     assert not same_bits(again, first)
+
+
+def test_a_longer_budget_goes_on_where_a_shorter_one_ended(cart_pole, tmp_path):
+    """T2: 20 updates are 10 and 10 more."""
+    longer = dataclasses.replace(SHORT, total_timesteps=20 * 64)
+    half = dataclasses.replace(
+        SHORT, total_timesteps=10 * 64, checkpoint_dir=str(tmp_path)
+    )
+    straight = ppo(cart_pole, longer)
+    ppo(cart_pole, half)
+    rest = dataclasses.replace(half, total_timesteps=20 * 64, resume=True)
+    assert same_bits(ppo(cart_pole, rest), straight)
+    with pytest.raises(ValueError, match="=640 is less than the 1280 steps"):
+        ppo(cart_pole, dataclasses.replace(half, resume=True))
 
 
 TRAINERS = {
