@@ -12,7 +12,6 @@ NUM_ROWS = 233
 WAITING = {
     *(16, 18),  # evolution
     *range(21, 51),  # outer loops around a learner
-    *(*range(51, 94), *range(95, 110), *range(112, 117)),  # a runner object
     *(195, 198),  # opponent shaping, evolution
     *(225, 226),  # stored experiments as tests of parity
 }
