@@ -106,15 +106,15 @@ def main() -> None:
     for seed in range(options.seeds):
         seconds, first, steps = ours(seed, options.max_steps)
         print(
-            f"seed {seed}: paxenv {seconds:6.1f} s ({first:.1f} s to the first update), "
-            f"{steps:>7,} steps",
+            f"seed {seed}: paxenv {seconds:6.1f} s, {first:.1f} s of it to the first "
+            f"update, {steps:>7,} steps",
             flush=True,
         )
         if with_sb3:
             seconds, steps = theirs(seed, options.max_steps)
-            print(f"seed {seed}: SB3    {seconds:6.1f} s, {steps:>7,} steps", flush=True)
+            print(f"seed {seed}: SB3 {seconds:6.1f} s, {steps:>7,} steps", flush=True)
     if not with_sb3:
-        print("SB3 is not installed: pip install 'paxenv[sb3]' adds it to the comparison")
+        print("SB3 is not installed: pip install 'paxenv[sb3]' adds it")
 
 
 if __name__ == "__main__":
