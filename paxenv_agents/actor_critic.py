@@ -248,7 +248,7 @@ class ActorCritic(Agent):
             action = distribution.sample(memory.key, outputs)
         memory = memory.replace(
             hidden=hidden,
-            key=jax.random.fold_in(memory.key, 1),
+            key=keys.fold_in(memory.key, 1),
             extras={
                 "log_probs": distribution.log_prob(outputs, action),
                 "values": value,

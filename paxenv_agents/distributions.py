@@ -135,7 +135,7 @@ class BoxGaussian(Distribution):
 
     def sample(self, key: jax.Array, outputs: jax.Array) -> jax.Array:
         # Blocks of `key` itself would run into `fold_in(key, 1)`, the next step's key.
-        words = keys.words(jax.random.fold_in(key, 0), len(self.low))
+        words = keys.words(keys.fold_in(key, 0), len(self.low))
         mean, scale = self._moments(outputs)
         return self._action(mean + scale * gaussian.standard_normal(words))
 

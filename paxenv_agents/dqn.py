@@ -137,7 +137,7 @@ class DQN(OffPolicy):
         probs = likely + epsilon / self.num_actions
         chosen = best if self.greedy else categorical.sample(word, jnp.log(probs))
         memory = memory.replace(
-            key=jax.random.fold_in(memory.key, 1),
+            key=keys.fold_in(memory.key, 1),
             extras={"log_probs": jnp.log(probs[chosen]), "values": jnp.max(values)},
         )
         space: Any = self.action_space

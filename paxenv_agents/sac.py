@@ -150,7 +150,7 @@ class SAC(OffPolicy):
             action = jnp.where(self.warming_up(state), self._uniform(memory.key), drawn)
         features = networks.features(obs, self.observation_space)
         memory = memory.replace(
-            key=jax.random.fold_in(memory.key, 1),
+            key=keys.fold_in(memory.key, 1),
             extras={
                 "log_probs": law.log_prob(outputs, action),
                 "values": self._least(
@@ -285,7 +285,7 @@ class SAC(OffPolicy):
     def _uniform(self, key: jax.Array) -> jax.Array:
         """Returns an action drawn uniformly over the whole Box."""
         law = self.distribution
-        words = keys.words(jax.random.fold_in(key, 0), self.num_coordinates)
+        words = keys.words(keys.fold_in(key, 0), self.num_coordinates)
         low, high = (jnp.asarray(x, jnp.float32) for x in (law.low, law.high))
         flat = jnp.clip(low + (high - low) * keys.uniform(words), low, high)
         space: Any = self.action_space

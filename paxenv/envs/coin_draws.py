@@ -5,7 +5,6 @@ import jax.numpy as jnp
 from jaxtyping import Array, UInt32
 
 from paxenv import keys
-from paxenv.envs import coin_words
 from paxenv.envs.coin_rules import CoinRules, Draws, Scalar
 
 MAX_PRODUCT = 2**16
@@ -20,9 +19,8 @@ def draw(rules: CoinRules, key: jax.Array) -> Draws:
     opening, playing = _radices(rules)
     split = _num_words(opening)
     words = keys.words(key, split + _num_words(playing))
-    digits = _digits(words[:split], opening) + _digits(words[split:], playing)
-    digits = _computed_once(rules, digits)
-    first, then = digits[: len(opening)], digits[len(opening) :]
+    first = _digits(words[:split], opening)
+    then = _digits(words[split:], playing)
     zero = jnp.zeros((), jnp.int32)
 
     red, blue = first[:2]
@@ -51,14 +49,6 @@ def _radices(rules: CoinRules) -> tuple[list[int], list[int]]:
         first.append(2)
     then = coin * rules.num_coins
     return first + then, then + ([2] if rules.tie == "random" else [])
-
-
-def _computed_once(rules: CoinRules, digits: list[Scalar]) -> list[Scalar]:
-    """Returns `digits`, where they fit one word in a way that XLA does not repeat."""
-    bits = (rules.num_cells - 1).bit_length()
-    if bits * len(digits) > coin_words.MAX_BITS:
-        return digits
-    return coin_words.unpack(coin_words.pack(digits, bits), bits, len(digits))
 
 
 def _candidates(

@@ -11,7 +11,6 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, UInt32
 
-from paxenv.envs import coin_words
 from paxenv.params import as_array
 
 ACTION_NAMES = ("right", "left", "up", "down", "stay")
@@ -21,6 +20,7 @@ TIES = ("both", "first", "random")
 RED, BLUE = 0, 1
 MIN_CELLS = 3
 MAX_SIDE = 16
+MAX_BITS = 30
 
 Scalar = Int[Array, ""]
 Place = tuple[Scalar, Scalar]
@@ -214,13 +214,24 @@ def pack(rules: CoinRules, board: Board) -> UInt32[Array, ""]:
     numbers = [x for place in (*board.players, *board.coins) for x in place]
     if rules.coins == "single":
         numbers.append(board.colour)
-    return coin_words.pack(numbers, rules.num_bits)
+    bits = rules.num_bits
+    word = jnp.zeros((), jnp.uint32)
+    for i, number in enumerate(numbers):
+        word = word | (jnp.asarray(number).astype(jnp.uint32) << (bits * i))
+    if bits * len(numbers) > MAX_BITS:
+        return word
+    # XLA copies cheap operations into each of their consumers, here the whole step
+    # into each player's view, but computes a division once: CPUs gain a factor of 1.5.
+    return jax.lax.div(3 * word, jnp.full_like(word, 3))
 
 
 def unpack(rules: CoinRules, word: Any) -> Board:
     """Returns the board of a word (uint32, JAX or NumPy); leading axes are kept."""
-    count = 4 + 2 * rules.num_coins
-    numbers = coin_words.unpack(word, rules.num_bits, count + (rules.coins == "single"))
+    bits, count = rules.num_bits, 4 + 2 * rules.num_coins
+    numbers = [
+        ((word >> (bits * i)) & (2**bits - 1)).astype(jnp.int32)
+        for i in range(count + 1 if rules.coins == "single" else count)
+    ]
     places = [(numbers[i], numbers[i + 1]) for i in range(0, count, 2)]
     return Board(
         players=(places[0], places[1]),

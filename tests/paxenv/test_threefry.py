@@ -59,6 +59,36 @@ def test_compiled_and_batched_fold_is_jaxs(dtype, many_keys):
         np.testing.assert_array_equal(data(ours), data(jaxs))
 
 
+@pytest.mark.parametrize("partitionable", [True, False])
+def test_fold_of_random_numbers_is_jaxs_however_bits_are_partitioned(partitionable):
+    words = np.random.default_rng(1).integers(0, 2**32, (3, 2_000), dtype=np.uint32)
+    many = jax.random.wrap_key_data(jnp.asarray(words[:2].T))
+    with jax.threefry_partitionable(partitionable):
+        ours, jaxs = (
+            jax.vmap(fold_in)(many, jnp.asarray(words[2]))
+            for fold_in in (threefry.fold_in, jax.random.fold_in)
+        )
+    np.testing.assert_array_equal(data(ours), data(jaxs))
+
+
+@pytest.mark.parametrize("number", [2**32 - 1, -1, 2**40 + 3])
+def test_64_bit_number_is_cut_as_in_jax(number):
+    key = jax.random.key(4)
+    with jax.enable_x64(True):
+        expected = data(jax.random.fold_in(key, np.int64(number)))
+        folded = data(threefry.fold_in(key, np.int64(number)))
+    np.testing.assert_array_equal(folded, expected)
+
+
+def test_fold_keeps_its_generator_when_another_is_the_default():
+    key = jax.random.key(1)
+    expected = data(jax.random.fold_in(key, 5))
+    with jax.default_prng_impl("rbg"):
+        folded = threefry.fold_in(key, 5)
+    assert folded.dtype == key.dtype
+    np.testing.assert_array_equal(data(folded), expected)
+
+
 def test_compiled_fold_has_no_loop():
     text = jax.jit(threefry.fold_in).lower(jax.random.key(0), 1).compile().as_text()
     assert " while(" not in text

@@ -377,11 +377,10 @@ def test_steps_after_the_end_count_nothing():
 @pytest.mark.skipif(jax.default_backend() != "cpu", reason="about XLA on CPUs")
 @pytest.mark.parametrize("observation", ["one_hot", "index"])
 def test_random_numbers_are_computed_once_a_step(observation):
-    """The compiled step holds the generator at most twice, whatever reads its words.
+    """A compiled scan holds the generator at most twice, whatever reads its words.
 
     For the step's key and for its words; a copy in every output of the step would be
-    several times slower. One fusion writes down the generator's constant once, for as
-    many blocks as it has.
+    several times slower. A block is 20 rounds of one exclusive or and two for its keys.
     """
     env = CoinGame(16, 4, observation=observation)
     params = env.default_params
@@ -389,12 +388,21 @@ def test_random_numbers_are_computed_once_a_step(observation):
     def step(lane_key, state, actions):
         return env.step(keys.step(lane_key, state.t), state, actions, params)
 
+    @jax.jit
+    def play(lanes, obs, states, actions):
+        def body(carry, joint_action):
+            obs, states, rewards, *_ = jax.vmap(step)(lanes, carry[1], joint_action)
+            return (obs, states, carry[2] + rewards[0] + rewards[1]), None
+
+        return jax.lax.scan(body, (obs, states, jnp.zeros(64)), actions)[0]
+
     lanes = jax.random.split(jax.random.key(0), 64)
-    _, states = jax.vmap(lambda key: env.reset(key, params))(lanes)
-    actions = (jnp.zeros(64, jnp.int32),) * 2
-    text = jax.jit(jax.vmap(step)).lower(lanes, states, actions).compile().as_text()
-    assert 1 <= text.count(str(threefry.PARITY)) <= 2
-    assert " while(" not in text
+    obs, states = jax.vmap(lambda key: env.reset(key, params))(lanes)
+    actions = (jnp.zeros((8, 64), jnp.int32),) * 2
+    text = play.lower(lanes, obs, states, actions).compile().as_text()
+    assert 0 < text.count(" xor(") <= 2 * (20 + 2)
+    assert str(threefry.PARITY) in text
+    assert text.count(" while(") == 1, "the scan alone"
 
 
 def test_packed_state_is_one_word():
