@@ -108,11 +108,13 @@ def test_a_killed_run_goes_on_in_a_new_process(name, tmp_path):
     save_every = 10 * plan.steps_per_iteration
     words = [*RUNS[name], "chunk_size=1", f"checkpoint_interval={save_every}"]
     script = (
-        "import os, signal, sys\n"
+        "import os, signal, sys, time\n"
         "from runners.cli.progress import ProgressObserver\n"
         "from runners.cli import cli\n"
         "def on_chunk(self, chunk):\n"
-        "    if chunk.last == 13: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "    if chunk.last == 13:\n"
+        "        time.sleep(5)  # the checkpoint of 10 is written in the background\n"
+        "        os.kill(os.getpid(), signal.SIGKILL)\n"
         "ProgressObserver.on_chunk = on_chunk\n"
         "cli(sys.argv[1:])\n"
     )
