@@ -1,5 +1,6 @@
 """Settings that JAX reads when it starts, and what all tests share."""
 
+import gc
 import importlib.util
 import os
 import subprocess
@@ -39,6 +40,21 @@ collect_ignore = (
 )
 
 ROOT = Path(__file__).parents[1]
+MAPS = Path("/proc/self/maps")
+#: Memory maps at which compiled programs are dropped. Each of them takes a few; Linux
+#: gives a process 65,530, and beyond that XLA ends it with a segmentation fault.
+MAX_MAPS = 30_000
+
+
+@pytest.fixture(scope="module", autouse=True)
+def compiled_programs_are_few():
+    """Drops compiled programs after a module, where they have become too many."""
+    yield
+    if MAPS.is_file() and len(MAPS.read_bytes().splitlines()) > MAX_MAPS:
+        import jax
+
+        jax.clear_caches()
+        gc.collect()
 
 
 @pytest.fixture(scope="session")
