@@ -6,21 +6,18 @@ from typing import Any, ClassVar, Self
 import gymnasium
 import jax
 import jax.numpy as jnp
-import optax
 from flax import linen as nn
 
 from paxenv import keys, spaces
 from paxenv_agents import distributions, minibatches, networks, options
-from paxenv_agents.agent import Agent
+from paxenv_agents.learner import Hyper, Learner
 from paxenv_agents.learner_config import LearnerConfig
 from paxenv_agents.registry import PairingError
 from paxenv_agents.types import MemoryState, Sample, TrainingState
 
-Hyper = dict[str, jax.Array]
-
 
 @dataclasses.dataclass(frozen=True)
-class ActorCritic(Agent):
+class ActorCritic(Learner):
     """A learner with a policy and a value estimate.
 
     Its actions are `Discrete`, by a categorical distribution, or a `Box` of floats with
@@ -42,11 +39,10 @@ class ActorCritic(Agent):
     actor: nn.Module | None = None
     critic: nn.Module | None = None
 
-    learns: ClassVar[bool] = True
     config_class: ClassVar[type[LearnerConfig]] = LearnerConfig
 
     def __post_init__(self) -> None:
-        self._check_config(self.config)
+        self.check_config(self.config)
         self._make_distribution(self.action_space, self.config)
         try:
             networks.num_features(self.observation_space)
@@ -95,7 +91,7 @@ class ActorCritic(Agent):
             ValueError: If an option is unknown or refused, or the spaces do not fit.
         """
         config = cls.config_class() if config is None else config
-        cls._check_config(config)
+        cls.check_config(config)
         config = options.with_overrides(config, overrides)
         action_space = env.action_space(player)
         actor = critic = None
@@ -116,13 +112,6 @@ class ActorCritic(Agent):
         return cls(
             observation_space, action_space, config, actor, critic, greedy=greedy
         )
-
-    @classmethod
-    def _check_config(cls, config: Any) -> None:
-        if not isinstance(config, cls.config_class):
-            raise ValueError(
-                f"{cls.__name__} takes a {cls.config_class.__name__}, got {config!r}"
-            )
 
     @staticmethod
     def _make_distribution(
@@ -179,26 +168,14 @@ class ActorCritic(Agent):
             recurrent=self.recurrent,
         )
 
-    def optimiser(self) -> optax.GradientTransformation:
-        """Returns the optimiser; its updates are scaled by the learning rate later."""
-        return optax.scale_by_adam(eps=self.config.adam_eps)
-
     # Acting.
 
     def initial_hyper(self) -> Hyper:
         """Returns the traced hyperparameters as the config sets them."""
-        config = self.config
-        norm = jnp.inf if config.max_grad_norm is None else config.max_grad_norm
-        numbers = {
-            "learning_rate": config.learning_rate,
-            "entropy_coeff": config.entropy_coeff,
-            "gamma": config.gamma,
-            "gae_lambda": config.gae_lambda,
-            "value_coeff": config.value_coeff,
-            "max_grad_norm": norm,
-            "enabled": 1.0,
-        }
-        return {name: jnp.asarray(x, jnp.float32) for name, x in numbers.items()}
+        return self.traced(
+            *("learning_rate", "entropy_coeff", "gamma", "gae_lambda"),
+            *("value_coeff", "max_grad_norm"),
+        )
 
     def init_params(self, key: jax.Array) -> Any:
         """Returns fresh parameters of the network; consumes the key."""
@@ -215,11 +192,6 @@ class ActorCritic(Agent):
             timesteps=jnp.zeros((), jnp.int32),
             hyper=self.initial_hyper(),
         )
-
-    def init_memory(self, key: jax.Array, hidden: jax.Array) -> MemoryState:
-        zero = jnp.zeros((), jnp.float32)
-        extras = {"log_probs": zero, "values": zero}
-        return MemoryState(hidden=hidden, key=keys.typed(key), extras=extras)
 
     def rollout_length(self, num_games: int) -> int:
         del num_games

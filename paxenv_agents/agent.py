@@ -126,6 +126,15 @@ class Agent(abc.ABC):
         del num_games
         return 128
 
+    def planned(self, num_updates: int) -> "Agent":
+        """Returns the agent that knows how often it will update, for its schedules."""
+        del num_updates
+        return self
+
+    def check_batch(self, num_steps: int, num_games: int) -> None:
+        """Raises ValueError if an update cannot split a batch `[T, E]` as it must."""
+        del num_steps, num_games
+
     def sized(self, num_games: int) -> "Agent":
         """Returns the agent for batches of this many games; most need not know.
 

@@ -175,7 +175,11 @@ class DQN(OffPolicy):
             state.params["online"]
         )
         online, opt_state, norm = self.descended(
-            state, state.params["online"], state.opt_state, grads
+            state.hyper,
+            state.params["online"],
+            state.opt_state,
+            grads,
+            state.hyper["learning_rate"],
         )
         params = {**state.params, "online": online}
         stats = {

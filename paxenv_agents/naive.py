@@ -6,7 +6,7 @@ from typing import ClassVar
 import jax
 import jax.numpy as jnp
 
-from paxenv_agents.actor_critic import Hyper
+from paxenv_agents.learner import Hyper
 from paxenv_agents.learner_config import LearnerConfig
 from paxenv_agents.policy_gradient_update import Batch, PolicyGradient
 

@@ -7,21 +7,19 @@ from typing import Any, ClassVar, Self
 
 import jax
 import jax.numpy as jnp
-import optax
 
 from paxenv import keys
 from paxenv.environment import where
 from paxenv_agents import networks, options, replay
-from paxenv_agents.agent import Agent
+from paxenv_agents.learner import Hyper, Learner
 from paxenv_agents.off_policy_config import OffPolicyConfig
-from paxenv_agents.ops import policy_gradient
 from paxenv_agents.registry import PairingError
 from paxenv_agents.replay import Minibatch, Transition
 from paxenv_agents.types import MemoryState, Sample, Stats, TrainingState
 
 
 @dataclasses.dataclass(frozen=True)
-class OffPolicy(Agent):
+class OffPolicy(Learner):
     """A learner from replay; all counts are of environment steps over all games.
 
     Gradient steps and target updates are due when their interval is crossed, after the
@@ -35,13 +33,12 @@ class OffPolicy(Agent):
 
     config: OffPolicyConfig = dataclasses.field(default_factory=OffPolicyConfig)
 
-    learns: ClassVar[bool] = True
     on_policy: ClassVar[bool] = False
     stores_final_obs: ClassVar[bool] = True
     config_class: ClassVar[type[OffPolicyConfig]] = OffPolicyConfig
 
     def __post_init__(self) -> None:
-        self._check_config(self.config)
+        self.check_config(self.config)
         try:
             networks.num_features(self.observation_space)
         except ValueError as error:
@@ -70,17 +67,10 @@ class OffPolicy(Agent):
             ValueError: If an option is unknown or refused, or the spaces do not fit.
         """
         config = cls.config_class() if config is None else config
-        cls._check_config(config)
+        cls.check_config(config)
         config = options.with_overrides(config, overrides)
         spaces = env.observation_space(player), env.action_space(player)
         return cls(*spaces, config, greedy=greedy)
-
-    @classmethod
-    def _check_config(cls, config: Any) -> None:
-        if not isinstance(config, cls.config_class):
-            raise ValueError(
-                f"{cls.__name__} takes a {cls.config_class.__name__}, got {config!r}"
-            )
 
     # What a learner writes.
 
@@ -119,22 +109,9 @@ class OffPolicy(Agent):
         config = self.config
         return max(1, math.gcd(config.train_every, config.target_every) // num_games)
 
-    def optimiser(self) -> optax.GradientTransformation:
-        """Returns the optimiser; its updates are scaled by the learning rate later."""
-        return optax.scale_by_adam(eps=self.config.adam_eps)
-
-    def initial_hyper(self) -> dict[str, jax.Array]:
+    def initial_hyper(self) -> Hyper:
         """Returns the traced hyperparameters as the config sets them."""
-        config = self.config
-        norm = jnp.inf if config.max_grad_norm is None else config.max_grad_norm
-        numbers = {
-            "learning_rate": config.learning_rate,
-            "gamma": config.gamma,
-            "tau": config.tau,
-            "max_grad_norm": norm,
-            "enabled": 1.0,
-        }
-        return {name: jnp.asarray(x, jnp.float32) for name, x in numbers.items()}
+        return self.traced("learning_rate", "gamma", "tau", "max_grad_norm")
 
     def init_state(self, key: jax.Array) -> TrainingState:
         key = keys.typed(key)
@@ -147,11 +124,6 @@ class OffPolicy(Agent):
             hyper=self.initial_hyper(),
             replay=replay.empty(self.example_row(), self.config.capacity),
         )
-
-    def init_memory(self, key: jax.Array, hidden: jax.Array) -> MemoryState:
-        zero = jnp.zeros((), jnp.float32)
-        extras = {"log_probs": zero, "values": zero}
-        return MemoryState(hidden=hidden, key=keys.typed(key), extras=extras)
 
     def example_row(self) -> Transition:
         """Returns one row of replay, all zeros: leaves are `[E, ...]`."""
@@ -259,18 +231,6 @@ class OffPolicy(Agent):
         key = jax.random.fold_in(state.key, 1)
         state, stats = self.learn(key, state, batch)
         return state.replace(key=jax.random.fold_in(state.key, 2)), stats
-
-    def descended(
-        self, state: TrainingState, params: Any, opt_state: Any, grads: Any
-    ) -> tuple[Any, Any, jax.Array]:
-        """Returns (params, opt_state, gradient norm) after a step of the optimiser."""
-        norm = policy_gradient.global_norm(grads)
-        shrink = jnp.minimum(1.0, state.hyper["max_grad_norm"] / norm)
-        grads = jax.tree.map(lambda g: g * shrink, grads)
-        updates, opt_state = self.optimiser().update(grads, opt_state, params)
-        rate = state.hyper["learning_rate"]
-        params = jax.tree.map(lambda p, u: p - rate * u, params, updates)
-        return params, opt_state, norm
 
 
 def mixed(online: Any, target: Any, tau: jax.Array) -> Any:

@@ -9,7 +9,8 @@ import jax.numpy as jnp
 
 from paxenv.environment import where
 from paxenv_agents import minibatches, schedules
-from paxenv_agents.actor_critic import ActorCritic, Hyper
+from paxenv_agents.actor_critic import ActorCritic
+from paxenv_agents.learner import Hyper
 from paxenv_agents.ops import multistep, policy_gradient
 from paxenv_agents.types import MemoryState, Sample, Stats, TrainingState
 
@@ -181,11 +182,9 @@ class PolicyGradient(ActorCritic):
         rate = self.learning_rate(state.hyper, opt_state.count)
         gradient = jax.grad(self.loss, has_aux=True)
         grads, stats = gradient(params, state, batch, entropy_coeff)
-        norm = policy_gradient.global_norm(grads)
-        shrink = jnp.minimum(1.0, state.hyper["max_grad_norm"] / norm)
-        grads = jax.tree.map(lambda g: g * shrink, grads)
-        updates, opt_state = self.optimiser().update(grads, opt_state, params)
-        params = jax.tree.map(lambda p, u: p - rate * u, params, updates)
+        params, opt_state, norm = self.descended(
+            state.hyper, params, opt_state, grads, rate
+        )
         return (params, opt_state), {**stats, "grad_norm": norm, "learning_rate": rate}
 
     def learning_rate(self, hyper: Hyper, step: jax.Array) -> jax.Array:

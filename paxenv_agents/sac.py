@@ -265,7 +265,11 @@ class SAC(OffPolicy):
         self, state: TrainingState, name: str, grads: Any
     ) -> tuple[TrainingState, jax.Array]:
         params, opt_state, norm = self.descended(
-            state, state.params[name], state.opt_state[name], grads
+            state.hyper,
+            state.params[name],
+            state.opt_state[name],
+            grads,
+            state.hyper["learning_rate"],
         )
         state = state.replace(
             params={**state.params, name: params},

@@ -11,7 +11,7 @@ from gymnasium.vector import VectorEnv
 
 from paxenv_agents.agent import Agent
 from runners.counts import count
-from runners.evaluator import EpisodeStats, play_episodes, summarise
+from runners.evaluator import EpisodeStats, greedy_statistics, summarise
 from runners.host_rollouts import act
 from runners.on_policy_setup import make_game
 from runners.program import run_keys
@@ -20,10 +20,6 @@ from runners.rows import finite
 #: Most steps of an episode on the host, where the environment names no limit.
 MAX_STEPS = 100_000
 VECTOR_KWARGS = ("num_envs", "vectorization_mode", "vector_kwargs")
-
-_play = jax.jit(
-    play_episodes, static_argnames=("agent", "env", "n_episodes", "max_steps")
-)
 
 
 class Evaluation:
@@ -74,20 +70,14 @@ class Evaluation:
         seed and the environment steps so far.
         """
         count("num_episodes", n_episodes)
-        agent = dataclasses.replace(agent, greedy=True)
         (key,) = run_keys(self._seed, evaluation=True)
         key = jax.random.fold_in(key, env_steps % 2**31)
-        if self.params is None:
-            game: Any = self._opened()
-            stats = play_on_host(agent, state, game, key, n_episodes)
-        else:
-            game = self.game
-            length = game.num_inner_steps * game.num_outer_steps
-            stats = _play(
-                *(agent, state, game, self.params, key),
-                n_episodes=n_episodes,
-                max_steps=length,
+        if self.params is not None:
+            return greedy_statistics(
+                agent, state, self.game, self.params, key, n_episodes
             )
+        greedy = dataclasses.replace(agent, greedy=True)
+        stats = play_on_host(greedy, state, self._opened(), key, n_episodes)
         return {name: float(x) for name, x in summarise(stats).items()}
 
     def close(self) -> None:

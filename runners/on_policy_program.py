@@ -51,9 +51,7 @@ def make_program(
             f"num_envs={games}, but the vector environment has {env.num_envs} games"
         )
     steps = agent.rollout_length(games)
-    check: Any = getattr(agent, "check_batch", None)
-    if check is not None:
-        check(steps, games)
+    agent.check_batch(steps, games)
     # Schedules need some plan; `learn` makes the real one.
     agent = planned(agent, 1)
     with contextlib.nullcontext() if device is None else jax.default_device(device):

@@ -34,7 +34,7 @@ class Outcome:
     @property
     def mode(self) -> str:
         """How the evaluated agents acted: `"sampled"` or `"greedy"`."""
-        return "greedy" if self.plan.config.deterministic else "sampled"
+        return self.plan.mode
 
     @property
     def total_steps(self) -> int:

@@ -77,6 +77,11 @@ class Plan:
         return tuple(seats[player] for player in sorted(seats))
 
     @property
+    def mode(self) -> str:
+        """How evaluated agents act: `"sampled"` or `"greedy"`."""
+        return "greedy" if self.config.deterministic else "sampled"
+
+    @property
     def title(self) -> str:
         """The game and who plays it, in one line."""
         game = self.game.id.removeprefix("pax/").partition("-v")[0]
@@ -106,7 +111,7 @@ def prepare(config: ExperimentConfig) -> Plan:
     for i, agent in enumerate(made):
         inner = agents[i].clock == "inner" and num_steps is None
         updates = num_iterations * (env.num_outer_steps if inner else 1)
-        agent = seating.planned(agent, updates)
+        agent = agent.planned(updates)
         slots.append(seating.make_slot(i, agents[i], agent, env, config, num_steps))
     training = config.runner != "eval"
     if training and not any(slot.learns for slot in slots):

@@ -83,12 +83,6 @@ def make_agent(
         raise ConfigError(f"{where} ({agent.name}): {error}") from error
 
 
-def planned(made: Agent, num_updates: int) -> Agent:
-    """Returns a learner that knows how often it will update, for its schedules."""
-    plan: Any = getattr(made, "planned", None)
-    return made if plan is None else plan(num_updates)
-
-
 def make_slot(
     index: int,
     agent: AgentConfig,
@@ -135,8 +129,7 @@ def _check_batch(
     slot: Slot, env: Any, config: ExperimentConfig, num_steps: int | None
 ) -> None:
     """Raises ValueError if a learner cannot split what one update gets."""
-    check: Any = getattr(slot.agent, "check_batch", None)
-    if not slot.learns or check is None:
+    if not slot.learns:
         return
     steps, games = env.num_inner_steps, config.num_envs * len(slot.players)
     if slot.clock == "trial":
@@ -145,7 +138,7 @@ def _check_batch(
         steps = num_steps
     if not slot.per_opponent:
         games *= config.num_opponents
-    check(steps, games)
+    slot.agent.check_batch(steps, games)
 
 
 def _agent_options(where: str, agent: AgentConfig, runner: str) -> dict[str, Any]:

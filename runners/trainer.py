@@ -14,7 +14,7 @@ from paxenv_agents.types import TrainingState
 from runners import host_replay_program, reward_curve
 from runners.checkpoint_files import read_record
 from runners.checkpoints import CheckpointStore, start_rule
-from runners.evaluator import play_episodes, summarise
+from runners.evaluator import greedy_statistics
 from runners.experiment import Experiment
 from runners.host_replay_program import HostReplayProgram
 from runners.interrupt import Interrupt
@@ -34,10 +34,6 @@ COUNT = "episode/count"
 BUFFERS = ("device", "host")
 
 Callback = Callable[[int, TrainingState, dict[str, float]], None]
-
-_play = jax.jit(
-    play_episodes, static_argnames=("agent", "env", "n_episodes", "max_steps")
-)
 
 
 @dataclasses.dataclass
@@ -77,11 +73,8 @@ class Trainer:
                 f"total_timesteps={self.config.total_timesteps} is less than one "
                 f"iteration, {self.games} games of {steps} steps: {per_iteration}"
             )
-        planned: Any = getattr(self.agent, "planned", None)
-        agent = self.agent if planned is None else planned(self.num_iterations)
-        check: Any = getattr(agent, "check_batch", None)
-        if check is not None:
-            check(steps, self.games)
+        agent = self.agent.planned(self.num_iterations)
+        agent.check_batch(steps, self.games)
         self.experiment = Experiment(
             env=self.env,
             slots=(Slot(agent),),
@@ -95,6 +88,9 @@ class Trainer:
         self.history: dict[str, np.ndarray] = {}
         self.episode_returns: list[float] = []
         self.metrics_log: list[dict[str, Any]] = []
+        self._rows: JsonLines | None = None
+        self._evaluations: JsonLines | None = None
+        self._saved, self._seconds = -1, 0.0
 
     def _program(self) -> Program | HostReplayProgram:
         seed = self.config.seed
@@ -184,19 +180,16 @@ class Trainer:
 
     def _evaluate(self, chunk: Chunk) -> None:
         del chunk
-        agent = dataclasses.replace(self.experiment.slots[0].agent, greedy=True)
         step = self.program.env_steps
         (key,) = run_keys(self.config.seed, evaluation=True)
-        stats = _play(
-            agent,
+        named = greedy_statistics(
+            self.experiment.slots[0].agent,
             self.state,
             self.env,
             self.env_params,
             jax.random.fold_in(jax.random.fold_in(key, EVALUATION), step % 2**31),
-            n_episodes=self.config.eval_episodes,
-            max_steps=self.env.num_inner_steps * self.env.num_outer_steps,
+            self.config.eval_episodes,
         )
-        named = {name: float(x) for name, x in summarise(stats).items()}
         self.metrics_log.append({"step": step, **named})
         if self._evaluations is not None:
             self._evaluations.log(step, self.program.iteration, named)
@@ -216,7 +209,6 @@ class Trainer:
 
     def _start(self, store: CheckpointStore | None) -> Position | None:
         """Begins afresh or from the latest checkpoint, and returns where."""
-        self._saved, self._seconds = -1, 0.0
         if store is None:
             return None
         config = self.config
@@ -276,14 +268,13 @@ class Trainer:
     # Files.
 
     def _open_logs(self, position: Position | None) -> None:
-        self._rows = self._evaluations = None
         if self.run_dir is not None and jax.process_index() == 0:
             run = self.run_dir
             self._rows = JsonLines(run.metrics, resume_from=position)
             self._evaluations = JsonLines(run.eval_metrics, resume_from=position)
 
     def _close_logs(self) -> None:
-        for log in (getattr(self, "_rows", None), getattr(self, "_evaluations", None)):
+        for log in (self._rows, self._evaluations):
             if log is not None:
                 log.close()
 

@@ -30,8 +30,7 @@ class Training:
         plan: What is trained.
         program: Where it stands.
         run_dir: Where everything goes.
-        seconds: Seconds of training before this process.
-        history: The chunks of this process.
+        seconds: Seconds of training so far, also before this process.
         first_non_finite: The first iteration, from 1, that gave a NaN; None is none.
     """
 
@@ -39,7 +38,6 @@ class Training:
     program: Program
     run_dir: RunDir
     seconds: float = 0.0
-    history: list[Chunk] = dataclasses.field(default_factory=list)
     first_non_finite: int | None = None
 
     def __post_init__(self) -> None:
@@ -72,7 +70,6 @@ class Training:
                     loop.run(stop)
                 finally:
                     self.first_non_finite = loop.first_non_finite
-                    self.seconds = loop.seconds
                 log.flush()
                 self._save(store, None)
             if self.program.iteration < self.plan.num_iterations:
@@ -131,14 +128,13 @@ class Training:
         if self._saved == self.program.iteration:
             return
         self._saved = self.program.iteration
-        last = self.history[-1] if self.history else None
         meta = {
             "experiment": self.plan.config.name,
             "config": as_dict(self.plan.config),
             "iteration": self.program.iteration,
             "env_steps": self.program.env_steps,
             "seed": self.plan.config.seed,
-            "seconds": last.seconds if last else self.seconds,
+            "seconds": self.seconds,
             "best": self._best if math.isfinite(self._best) else None,
             "versions": self.run_dir.read_meta().get("versions", {}),
         }
@@ -165,10 +161,10 @@ class Training:
 
     def _log(self, log: MetricsLog, chunk: Chunk) -> None:
         """Writes the rows of a chunk that are due."""
-        self.history.append(chunk)
-        before = self.history[-2].seconds if len(self.history) > 1 else self.seconds
+        taken = max(chunk.seconds - self.seconds, 1e-9)
+        self.seconds = chunk.seconds
         per_iteration = self.plan.steps_per_iteration
-        rate = chunk.length * per_iteration / max(chunk.seconds - before, 1e-9)
+        rate = chunk.length * per_iteration / taken
         times = {"time/seconds": round(chunk.seconds, 3), "time/steps_per_second": rate}
         for i in range(chunk.length):
             iteration = chunk.first + i + 1
@@ -178,8 +174,9 @@ class Training:
         log.flush()
 
     def _log_evaluation(self, log: MetricsLog, metrics: dict[str, np.ndarray]) -> None:
-        mode = "greedy" if self.plan.config.deterministic else "sampled"
-        named = {f"eval/{mode}/{name}": values for name, values in metrics.items()}
+        named = {
+            f"eval/{self.plan.mode}/{name}": values for name, values in metrics.items()
+        }
         log.log_evaluation(self.program.env_steps, self.program.iteration, named)
 
 
