@@ -8,6 +8,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax.sharding import Mesh
 
 from paxenv_agents.dqn import DQN, DQNConfig
 from paxenv_agents.ppo import PPO, PPOConfig
@@ -73,14 +74,8 @@ def train_ppo(
         NonFiniteError: If a loss or a parameter becomes NaN or infinite.
     """
     game = game_of(env)
-    games = num_games(ppo_config.num_envs, runner_config)
-    agent = PPO.from_env(game, ppo_config)
     check_spaces(game, obs_shape, n_actions)
-    trainer = Trainer(
-        agent, game, env_params, runner_config, games, run_dir=_run_dir(run_dir)
-    )
-    trainer.run(keep=tuple(HISTORY.values()))
-    return _ppo_state(trainer), _ppo_history(trainer)
+    return _ppo(game, env_params, ppo_config, runner_config, None, run_dir)
 
 
 def train_ppo_multigpu(
@@ -116,19 +111,10 @@ def train_ppo_multigpu(
             `[num_updates]`.
     """
     game = game_of(env)
+    check_spaces(game, obs_shape, n_actions)
     num_devices = get_num_devices(runner_config.num_devices)
     mesh = make_mesh(runner_config.fsdp_devices, num_devices)
-    games = num_games(ppo_config.num_envs, runner_config) * num_devices
-    config = dataclasses.replace(ppo_config, num_envs=None)
-    agent = PPO.from_env(game, config)
-    check_spaces(game, obs_shape, n_actions)
-    trainer = Trainer(
-        *(agent, game, env_params, runner_config, games),
-        mesh=mesh,
-        run_dir=_run_dir(run_dir),
-    )
-    trainer.run(keep=tuple(HISTORY.values()))
-    state, history = _ppo_state(trainer), _ppo_history(trainer)
+    state, history = _ppo(game, env_params, ppo_config, runner_config, mesh, run_dir)
     if not stacked:
         return state, history
 
@@ -223,6 +209,26 @@ def train_sac(
         SAC, game, env_params, sac_config, runner_config, callback, run_dir, buffer
     )
     return SACTrainResult(trainer.state, trainer.episode_returns, trainer.metrics_log)
+
+
+def _ppo(
+    game: Any,
+    env_params: Any,
+    config: PPOConfig,
+    runner_config: RunnerConfig,
+    mesh: Mesh | None,
+    run_dir: Place | None,
+) -> tuple[PPOTrainState, PPOMetricsHistory]:
+    games = num_games(config.num_envs, runner_config)
+    trainer = Trainer(
+        PPO.from_env(game, config),
+        *(game, env_params, runner_config),
+        games if mesh is None else games * mesh.size,
+        mesh=mesh,
+        run_dir=_run_dir(run_dir),
+    )
+    trainer.run(keep=tuple(HISTORY.values()))
+    return _ppo_state(trainer), _ppo_history(trainer)
 
 
 def _off_policy(

@@ -87,7 +87,7 @@ class HostProgram:
 
     def set_agents(self, states: dict[int, Any]) -> None:
         """Puts another training state, leaves `[1, ...]`, in the place of the old."""
-        self.state = with_agents(self.state, states)
+        self.state = with_agents(self.state, jax.tree.map(jnp.copy, states))
 
     @property
     def env_steps(self) -> int:

@@ -79,11 +79,6 @@ class Program:
         self.iteration = int(np.asarray(state.iteration)[0])
 
     @property
-    def num_seeds(self) -> int:
-        """Length of the leading axis."""
-        return self.state.iteration.shape[0]
-
-    @property
     def env_steps(self) -> int:
         """Environment steps of one seed so far."""
         return self.iteration * self.experiment.steps_per_iteration
@@ -155,7 +150,7 @@ class Program:
         Raises:
             ValueError: If a shape is not the slot's.
         """
-        self.state = with_agents(self.state, states)
+        self.state = with_agents(self.state, jax.tree.map(jnp.copy, states))
         if self._played is None:
             return
         # `update` consumes the state, so what was played needs copies of its own.
@@ -199,7 +194,9 @@ def _update(experiment: Experiment, state: RunState, played: Any) -> Any:
 
 
 def with_agents(state: RunState, states: dict[int, Any]) -> RunState:
-    """Returns the state with copies of other training states in some slots.
+    """Returns the state with other training states in some slots.
+
+    Buffers are shared with what is given; a `Program` copies them.
 
     Args:
         state: The state of all seeds.
@@ -220,4 +217,4 @@ def _fitted(old: jax.Array, new: jax.Array) -> jax.Array:
             f"the weights have shape {new.shape[1:]} where the agent has "
             f"{old.shape[1:]}: they belong to another agent or another game"
         )
-    return jnp.array(new, dtype=old.dtype, copy=True)
+    return jnp.asarray(new, dtype=old.dtype)
