@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from bits import equal, leaves
 from learner_fakes import Seat, make_learner, make_sample, play_matrix_game
 
 from paxenv.envs.iterated_matrix_game import IteratedMatrixGame
@@ -39,22 +40,6 @@ def learn(agent, shape=SHAPE, seed=0, hyper=None, **fields):
 def with_hyper(state, **numbers):
     traced = {name: jnp.float32(x) for name, x in numbers.items()}
     return state.replace(hyper={**state.hyper, **traced})
-
-
-def leaves(tree):
-    return [
-        np.asarray(
-            jax.random.key_data(x)
-            if jnp.issubdtype(x.dtype, jax.dtypes.prng_key)
-            else x
-        )
-        for x in jax.tree.leaves(tree)
-    ]
-
-
-def equal(a, b):
-    pairs = zip(leaves(a), leaves(b), strict=True)
-    return all(np.array_equal(x, y) for x, y in pairs)
 
 
 def tabular(**options):

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import bits
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -51,15 +52,6 @@ def ppo(game, config=SHORT, **options):
     return runners.train_ppo(*game, ppo_config=PPO, runner_config=config, **options)
 
 
-def same_bits(a, b):
-    def same(x, y):
-        if jax.dtypes.issubdtype(jnp.asarray(x).dtype, jax.dtypes.prng_key):
-            x, y = jax.random.key_data(x), jax.random.key_data(y)
-        return np.array_equal(np.asarray(x), np.asarray(y), equal_nan=True)
-
-    return all(jax.tree.leaves(jax.tree.map(same, a, b)))
-
-
 def test_ppo_returns_a_state_and_a_row_of_numbers_for_every_update(cart_pole):
     env, params = cart_pole
     state, history = ppo((AutoResetWrapper(env), params))
@@ -71,7 +63,7 @@ def test_ppo_returns_a_state_and_a_row_of_numbers_for_every_update(cart_pole):
     assert jnp.issubdtype(state.agent_state.rng.dtype, jax.dtypes.prng_key)
     assert state.env_state.env.t.shape == (4,)
     # Games that are wrapped and games that are not are the same games.
-    assert same_bits(ppo(cart_pole)[0], state)
+    assert bits.equal(ppo(cart_pole)[0], state, equal_nan=True)
 
 
 def test_a_dilemma_is_trained_as_a_game_of_one_player():
@@ -171,7 +163,9 @@ def test_replay_on_the_host_learns_at_the_same_steps(cart_pole):
     )
     assert host.metrics_log[-1]["train/player_1/replay_size"] == 64
     assert np.isfinite(host.metrics_log[-1]["train/player_1/loss/q"])
-    same = same_bits(host.agent_state.params, device.agent_state.params)
+    same = bits.equal(
+        host.agent_state.params, device.agent_state.params, equal_nan=True
+    )
     assert not same  # minibatches are drawn by a generator of NumPy's
     with pytest.raises(ValueError, match=r"buffer must be .* got 'disk'"):
         train("disk")
@@ -249,9 +243,9 @@ def test_checkpoints_that_are_there_are_resumed_overwritten_or_left_alone(
     with pytest.raises(FileExistsError, match="resume=True goes on"):
         ppo(cart_pole, config)
     resumed = ppo(cart_pole, dataclasses.replace(config, resume=True))
-    assert same_bits(resumed, first)
+    assert bits.equal(resumed, first, equal_nan=True)
     again = ppo(cart_pole, dataclasses.replace(config, overwrite=True, seed=1))
-    assert not same_bits(again, first)
+    assert not bits.equal(again, first, equal_nan=True)
 
 
 def test_a_longer_budget_goes_on_where_a_shorter_one_ended(cart_pole, tmp_path):
@@ -263,7 +257,7 @@ def test_a_longer_budget_goes_on_where_a_shorter_one_ended(cart_pole, tmp_path):
     straight = ppo(cart_pole, longer)
     ppo(cart_pole, half)
     rest = dataclasses.replace(half, total_timesteps=20 * 64, resume=True)
-    assert same_bits(ppo(cart_pole, rest), straight)
+    assert bits.equal(ppo(cart_pole, rest), straight, equal_nan=True)
     with pytest.raises(ValueError, match="=640 is less than the 1280 steps"):
         ppo(cart_pole, dataclasses.replace(half, resume=True))
 

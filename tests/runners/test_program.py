@@ -1,6 +1,6 @@
 """Chunks, stages and single iterations are the same computation."""
 
-import jax
+import bits
 import numpy as np
 import pytest
 
@@ -35,15 +35,6 @@ def dilemma(num_seeds=1):
     return Program(experiment, initial_state(experiment, keys, params))
 
 
-def assert_same_bits(a, b):
-    def same(x, y):
-        if jax.dtypes.issubdtype(x.dtype, jax.dtypes.prng_key):
-            x, y = jax.random.key_data(x), jax.random.key_data(y)
-        np.testing.assert_array_equal(np.asarray(x), np.asarray(y))
-
-    jax.tree.map(same, a, b)
-
-
 @pytest.mark.parametrize("make", [cart_pole, dilemma])
 def test_fused_stepped_and_single_iterations_give_the_same_bits(make):
     """T1."""
@@ -51,8 +42,8 @@ def test_fused_stepped_and_single_iterations_give_the_same_bits(make):
     rows = fused.run(5)
     singles = [single.run(1) for _ in range(5)]
     steps = [stepped.rollout() | stepped.update() for _ in range(5)]
-    assert_same_bits(fused.state, single.state)
-    assert_same_bits(fused.state, stepped.state)
+    bits.assert_same(fused.state, single.state)
+    bits.assert_same(fused.state, stepped.state)
     for name, values in rows.items():
         for others in (singles, steps):
             joined = np.concatenate([row[name] for row in others], axis=1)
@@ -78,7 +69,7 @@ def test_a_program_copies_what_it_is_given():
     other.run(1)
     assert int(given.iteration[0]) == 0
     program.run(1)
-    assert_same_bits(program.state, other.state)
+    bits.assert_same(program.state, other.state)
 
 
 def test_an_update_without_a_rollout_is_refused():

@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 
-import jax
+import bits
 import numpy as np
 import pytest
 
@@ -58,15 +58,6 @@ def saved_state(plan, run_dir):
         return store.restore(program_of(plan).state)
 
 
-def assert_same_bits(a, b):
-    def same(x, y):
-        if jax.dtypes.issubdtype(x.dtype, jax.dtypes.prng_key):
-            x, y = jax.random.key_data(x), jax.random.key_data(y)
-        np.testing.assert_array_equal(np.asarray(x), np.asarray(y))
-
-    jax.tree.map(same, a, b)
-
-
 def rows_without_times(path):
     return [
         {k: v for k, v in row.items() if not k.startswith("time/")}
@@ -77,7 +68,7 @@ def rows_without_times(path):
 def assert_same_runs(plan, straight, resumed):
     (one, meta), (other, _) = saved_state(plan, straight), saved_state(plan, resumed)
     assert meta["iteration"] == 20
-    assert_same_bits(one, other)
+    bits.assert_same(one, other)
     for name in ("metrics", "eval_metrics"):
         rows = [rows_without_times(getattr(run, name)) for run in (straight, resumed)]
         np.testing.assert_equal(rows[0], rows[1])
