@@ -3,6 +3,7 @@
 import dataclasses
 import inspect
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -303,6 +304,7 @@ def in_a_new_process(*words):
         text=True,
         timeout=300,
         cwd=Path(__file__).parent,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])},
     )
 
 
