@@ -1,5 +1,6 @@
 """What is installed, and what a wheel holds."""
 
+import itertools
 import re
 import subprocess
 import sys
@@ -58,6 +59,34 @@ def test_dependencies_that_cap_others_are_left_out():
 def test_sb3_is_an_extra_without_a_torch_of_its_own():
     extra = PROJECT["optional-dependencies"]["sb3"]
     assert [name_of(r) for r in extra] == ["stable-baselines3"]
+
+
+def test_the_extra_all_is_every_extra_but_tools_and_hardware():
+    """A80: it names the others, and so has no bounds of its own to contradict theirs."""
+    extras = PROJECT["optional-dependencies"]
+    (together,) = extras["all"]
+    name, names = re.fullmatch(r"(\w+)\[([\w,]+)\]", together).groups()
+    assert name == PROJECT["name"]
+    assert set(names.split(",")) == {*extras} - {"all", "cuda", "dev"}
+
+
+def test_nothing_that_is_asked_for_asks_for_tensorflow():
+    """A80: from all extras to what those require in turn, as far as it is installed.
+
+    What a package of others wants only for an extra of its own is left out.
+    """
+    extras = PROJECT["optional-dependencies"].values()
+    asked = [*PROJECT["dependencies"], *itertools.chain(*extras)]
+    seen, left = {PROJECT["name"]}, {name_of(r) for r in asked} - {PROJECT["name"]}
+    while left:
+        seen.add(name := left.pop())
+        try:
+            required = metadata.requires(name) or []
+        except metadata.PackageNotFoundError:
+            continue
+        left |= {name_of(r) for r in required if "extra ==" not in r} - seen
+    assert {"jax", "scipy", "stable-baselines3", "wandb"} <= seen
+    assert not {name for name in seen if name.startswith("tensorflow")}
 
 
 def test_paxrun_is_the_only_script():
