@@ -62,7 +62,7 @@ def test_sb3_is_an_extra_without_a_torch_of_its_own():
 
 
 def test_the_extra_all_is_every_extra_but_tools_and_hardware():
-    """A80: it names the others, and so has no bounds of its own to contradict theirs."""
+    """A80: it names the others, so it has no bounds of its own."""
     extras = PROJECT["optional-dependencies"]
     (together,) = extras["all"]
     name, names = re.fullmatch(r"(\w+)\[([\w,]+)\]", together).groups()
