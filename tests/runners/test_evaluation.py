@@ -1,9 +1,18 @@
 """Evaluation of strategies and of saved agents."""
 
 import json
+import os
+import subprocess
+import sys
 
+import jax
+import jax.numpy as jnp
+import numpy as np
 import pytest
 
+from paxenv import keys
+from paxenv_agents.matches import play_match
+from runners.config import load
 from runners.evaluation import config_of_run
 from runners.plan import prepare
 
@@ -68,3 +77,79 @@ def test_an_evaluation_changes_no_weights(paxrun, trained, tmp_path):
     before = (trained.path / "models" / "player1.msgpack").read_bytes()
     evaluated(paxrun, tmp_path, "--run-dir", str(trained.path))
     assert (trained.path / "models" / "player1.msgpack").read_bytes() == before
+
+
+# Every match has keys of its own.
+
+#: Pairs whose moves are drawn. (A pair of GenerousTitForTat only cooperates, one of
+#: ZeroDeterminant only defects.)
+PAIRS = [
+    ("Random", "GenerousTitForTat"),
+    pytest.param("Random", "Random", marks=pytest.mark.slow),
+    pytest.param("Random", "ZeroDeterminant", marks=pytest.mark.slow),
+    pytest.param("GenerousTitForTat", "ZeroDeterminant", marks=pytest.mark.slow),
+]
+
+
+def words_of(first, second):
+    return ("--agent1", first, "--agent2", second, "num_inner_steps=20", "--seed", "5")
+
+
+def matches(first, second, num_seeds=2, num_games=64):
+    """Returns scores a step `[seeds, games, players]`, each match played by itself.
+
+    Match g of repetition s: the key of the seed folded by s, by 4 (evaluation), by 0
+    (lanes), by 0 twice (member, opponent) and by g.
+    """
+    words = [f"agent1={first}", f"agent2={second}", "num_inner_steps=20"]
+    plan = prepare(load(["env=IPD", *words], options={"runner": "eval"}))
+    agents = [slot.agent for slot in plan.experiment.slots]
+
+    def score(seed, game):
+        key = jax.random.key(5)
+        for number in (seed, 4, 0, 0, 0, game):
+            key = jax.random.fold_in(key, number)
+        key = keys.episode(key, 0)
+        return play_match(agents, plan.env, plan.params, key).rewards.mean(0)
+
+    of_seed = jax.vmap(score, (None, 0))
+    rows = jax.vmap(of_seed, (0, None))(jnp.arange(num_seeds), jnp.arange(num_games))
+    return np.asarray(rows)
+
+
+def assert_scores(result, scores):
+    for player in (1, 2):
+        got = reward(result, player)["per_seed"]
+        np.testing.assert_allclose(got, scores[..., player - 1].mean(1), atol=1e-6)
+
+
+@pytest.mark.parametrize(("first", "second"), PAIRS)
+def test_a_match_is_the_same_however_many_are_played(paxrun, tmp_path, first, second):
+    """A35: the first of 64 matches is that of --num-envs 1, and all are their own."""
+    scores = matches(first, second)
+    assert len(np.unique(scores[..., 0])) > 5
+    for num_games in (1, 64):
+        options = ("--num-envs", str(num_games), "--num-seeds", "2")
+        result = evaluated(paxrun, tmp_path, *words_of(first, second), *options)
+        assert_scores(result, scores[:, :num_games])
+
+
+@pytest.mark.slow
+def test_a_match_is_the_same_on_four_devices(tmp_path):
+    """A35: one match on each of four devices, then sixteen."""
+    scores = matches("Random", "GenerousTitForTat")
+    for num_games in (4, 64):
+        words = words_of("Random", "GenerousTitForTat")
+        done = subprocess.run(
+            [
+                *(sys.executable, "-m", "runners", "eval", *words, "--json"),
+                *("--num-envs", str(num_games), "--num-seeds", "2"),
+                *("--num-devices", "4", "--exp-dir", str(tmp_path)),
+            ],
+            capture_output=True,
+            text=True,
+            timeout=300,
+            env={**os.environ, "XLA_FLAGS": ""},
+        )
+        assert done.returncode == 0, done.stderr
+        assert_scores(json.loads(done.stdout), scores[:, :num_games])
