@@ -195,3 +195,59 @@ def test_the_command_line_divides_a_cpu_before_jax_starts(tmp_path):
     )
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["env_steps"] == 256
+
+
+#: What the greedy policy of a run's last checkpoint does, on so many devices.
+GREEDY = """
+import dataclasses, functools
+from runners.checkpoints import restore_checkpoint
+from runners.config import load
+from runners.launch import program_of
+from runners.plan import prepare
+from runners.run_dir import RunDir
+
+def greedy_actions(path, devices):
+    run = RunDir.open(path)
+    plan = prepare(load([f"num_devices={devices}"], config_file=run.config))
+    state, _ = restore_checkpoint(run.checkpoints, program_of(plan).state)
+    program = program_of(plan)
+    program.load(state)
+    agent = dataclasses.replace(plan.experiment.slots[0].agent, greedy=True)
+    views = np.random.default_rng(0).uniform(-1, 1, (256, 4)).astype(np.float32)
+    (trained,) = program.agents(0)
+    _, memory = agent.batch_init(jax.random.key(0), agent.init_hidden(256))
+    action, _, _ = jax.jit(agent.batch_policy)(trained, jnp.asarray(views), memory)
+    return np.asarray(action).tolist()
+"""
+
+
+@pytest.mark.slow
+def test_a_run_on_four_devices_acts_the_same_on_one(tmp_path):
+    """A63: its checkpoint opens on one device, and so do its weights in `eval`."""
+    path = str(tmp_path / "run")
+    save = f"""
+    from runners.cli import cli
+    words = ["sarl", "--env", "CartPole", "num_envs=8", "num_seeds=1", "agent1=PPO"]
+    words += ["--num-devices", "4", "--total-timesteps", "20_480"]
+    words += ["agent1.n_steps=64", "agent1.hidden_sizes=[16]", "plot=false"]
+    words += ["agent1.learning_rate=0.003", "--save-dir", {path!r}]
+    cli(words, standalone_mode=False)
+    print(json.dumps(greedy_actions({path!r}, 4)))
+    """
+    opened = f"print(json.dumps(greedy_actions({path!r}, 1)))"
+    on_four = run(GREEDY + textwrap.dedent(save), 4)
+    on_one = run(GREEDY + opened, 1)
+    assert 16 < sum(on_four) < 240
+    assert on_one == on_four
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "runners", "eval", "--run-dir", path, "--json"),
+            *("--num-devices", "1", "--exp-dir", str(tmp_path / "exp")),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env={**os.environ, "XLA_FLAGS": ""},
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["agents"] == ["PPO"]
