@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 import gymnasium
 import jax
 import jax.numpy as jnp
+import optax
 
 from paxenv import keys
 from paxenv_agents import networks, schedules
@@ -38,13 +39,14 @@ class DQNConfig(OffPolicyConfig):
     target_every    1           steps between two updates of the target network
     tau             0.005       how far the target moves in an update; 1: all the way
     n_step          1           rewards that a target sums
-    max_grad_norm   None        longest gradient; None: any
+    max_grad_norm   10.0        longest gradient; None: any
     adam_eps        1e-08       Adam's epsilon
     num_envs        None        games played at once (runners); None: the runner's
     epsilon_start   1.0         share of random actions after the warm-up
     epsilon_end     0.02        share of random actions in the end
     epsilon_steps   5000        steps of the line between the two
     double          True        whether the online network chooses the target's action
+    huber_delta     None        error beyond which the loss is straight; None: squared
     ==============  ==========  ======================================================
     """
 
@@ -52,15 +54,20 @@ class DQNConfig(OffPolicyConfig):
     epsilon_end: float = 0.02
     epsilon_steps: int = 5_000
     double: bool = True
+    huber_delta: float | None = None
+    max_grad_norm: float | None = 10.0
 
 
 @dataclasses.dataclass(frozen=True)
 class DQN(OffPolicy):
     """Learns action values from replay; acts greedily but for a share epsilon.
 
-    Loss: the Huber loss of Q(s, a) - (r + gamma^n Q'(s', a*)), where a* is the online
+    Loss: half the square of Q(s, a) - (r + gamma^n Q'(s', a*)), where a* is the online
     network's choice (`double`) or the target's own. An end by time is no end: the value
     of what it led to counts.
+
+    With `huber_delta` large errors count by their size. That is a median, which rare
+    ends do not move: where most steps are paid the same, values grow without end.
 
     Source: Mnih et al., Human-level control through deep reinforcement learning (2015);
     van Hasselt et al., Deep Reinforcement Learning with Double Q-learning (2016).
@@ -158,6 +165,13 @@ class DQN(OffPolicy):
         value = jnp.take_along_axis(ahead, best[:, None], axis=-1)[:, 0]
         return batch.rewards + batch.discounts * value
 
+    def penalty(self, error: jax.Array) -> jax.Array:
+        """Returns the loss of temporal difference errors, of their shape."""
+        delta = self.config.huber_delta
+        if delta is None:
+            return optax.squared_error(error) / 2
+        return optax.huber_loss(error, delta=delta)
+
     def learn(
         self, key: jax.Array, state: TrainingState, batch: Minibatch
     ) -> tuple[TrainingState, Stats]:
@@ -168,7 +182,7 @@ class DQN(OffPolicy):
         def loss(online: Any) -> tuple[jax.Array, jax.Array]:
             values = self.action_values(online, batch.observations)
             taken = jnp.take_along_axis(values, index[:, None], axis=-1)[:, 0]
-            error = huber(taken - targets)
+            error = self.penalty(taken - targets)
             return policy_gradient.weighted_mean(error, batch.weights), taken
 
         (value_loss, taken), grads = jax.value_and_grad(loss, has_aux=True)(
@@ -195,9 +209,3 @@ class DQN(OffPolicy):
         params = state.params
         target = mixed(params["online"], params["target"], tau)
         return state.replace(params={**params, "target": target})
-
-
-def huber(error: jax.Array) -> jax.Array:
-    """Returns half the square of errors up to 1, and |error| - 1/2 beyond."""
-    size = jnp.abs(error)
-    return jnp.where(size <= 1.0, 0.5 * jnp.square(error), size - 0.5)

@@ -73,6 +73,7 @@ RULES: dict[str, options.Rule] = {
     "epsilon_end": options.SHARE,
     "epsilon_steps": options.COUNT,
     "double": options.FLAG,
+    "huber_delta": options.POSITIVE.or_none(),
     "alpha": options.POSITIVE.or_none(),
     "target_entropy": options.Rule(options.is_real, "a finite number", optional=True),
 }

@@ -10,7 +10,7 @@ import pytest
 from learner_fakes import Seat, make_learner
 
 from paxenv_agents import replay
-from paxenv_agents.dqn import DQN, huber
+from paxenv_agents.dqn import DQN
 from paxenv_agents.replay import Minibatch, Transition
 from paxenv_agents.types import Sample
 
@@ -121,15 +121,22 @@ def test_a_cut_by_time_is_worth_what_it_led_to(terminated, expected):
 # The gradient step.
 
 
-def test_the_loss_is_square_near_zero_and_straight_beyond_one():
+@pytest.mark.parametrize(
+    ("huber_delta", "losses", "slopes"),
+    [
+        (None, [4.5, 0.5, 0.125, 0, 0.125, 0.5, 4.5], [-3, -1, -0.5, 0, 0.5, 1, 3]),
+        (1.0, [2.5, 0.5, 0.125, 0, 0.125, 0.5, 2.5], [-1, -1, -0.5, 0, 0.5, 1, 1]),
+        (2.0, [4.0, 0.5, 0.125, 0, 0.125, 0.5, 4.0], [-2, -1, -0.5, 0, 0.5, 1, 2]),
+    ],
+)
+def test_the_loss_is_square_and_may_be_straight_beyond_an_error(
+    huber_delta, losses, slopes
+):
+    penalty = make(Seat(), huber_delta=huber_delta).penalty
     error = jnp.array([-3.0, -1.0, -0.5, 0.0, 0.5, 1.0, 3.0])
 
-    np.testing.assert_allclose(
-        huber(error), [2.5, 0.5, 0.125, 0.0, 0.125, 0.5, 2.5], atol=1e-6
-    )
-    np.testing.assert_allclose(
-        jax.vmap(jax.grad(huber))(error), [-1, -1, -0.5, 0, 0.5, 1, 1], atol=1e-6
-    )
+    np.testing.assert_allclose(penalty(error), losses, atol=1e-6)
+    np.testing.assert_allclose(jax.vmap(jax.grad(penalty))(error), slopes, atol=1e-6)
 
 
 def test_a_gradient_step_moves_only_what_was_done_towards_its_target():

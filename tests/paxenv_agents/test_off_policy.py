@@ -333,6 +333,7 @@ OWN = {
         "epsilon_end": 1.0,
         "epsilon_steps": 5,
         "double": False,
+        "huber_delta": 0.01,
     },
     SAC: {"alpha": 0.5, "target_entropy": 1.0},
 }
