@@ -24,7 +24,7 @@ class SACConfig(OffPolicyConfig):
     """Options of SAC: those of `DQNConfig` that are not about epsilon, and two more.
 
     Defaults that differ from DQN's: learning_rate 0.001, hidden_sizes (256, 256),
-    batch_size 256.
+    batch_size 256, max_grad_norm None.
 
     ==============  =======  ==========================================================
     option          default  meaning

@@ -145,6 +145,7 @@ def _train(training: Training, observer: Observer, compile_seconds: float) -> Ou
         compile_seconds=compile_seconds,
         interrupted=program.iteration < plan.num_iterations,
         first_non_finite=training.first_non_finite,
+        best_score=training.best_score,
     )
     run_dir.write_results(outcome.as_dict())
     if plan.config.plot:

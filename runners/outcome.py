@@ -21,6 +21,8 @@ class Outcome:
         interrupted: Whether the user stopped it.
         first_non_finite: The first iteration, from 1, after which a loss or a
             parameter was NaN or infinite; None is none.
+        best_score: The highest mean return of player 1 in an evaluation on the way,
+            whose checkpoint is kept; None if there was none.
     """
 
     plan: Plan
@@ -30,6 +32,7 @@ class Outcome:
     compile_seconds: float
     interrupted: bool
     first_non_finite: int | None = None
+    best_score: float | None = None
 
     @property
     def mode(self) -> str:
@@ -60,6 +63,7 @@ class Outcome:
             "compile_seconds": round(self.compile_seconds, 3),
             "interrupted": self.interrupted,
             "first_non_finite": self.first_non_finite,
+            "best_score": self.best_score,
             "mode": self.mode,
             "metrics": {
                 f"eval/{self.mode}/{name}": value.as_dict()

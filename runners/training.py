@@ -115,6 +115,11 @@ class Training:
             seconds=self.seconds,
         )
 
+    @property
+    def best_score(self) -> float | None:
+        """The highest score of an evaluation on the way; None before the first."""
+        return self._best if math.isfinite(self._best) else None
+
     def _open_store(self) -> CheckpointStore:
         config = self.plan.config
         return CheckpointStore(
@@ -135,7 +140,7 @@ class Training:
             "env_steps": self.program.env_steps,
             "seed": self.plan.config.seed,
             "seconds": self.seconds,
-            "best": self._best if math.isfinite(self._best) else None,
+            "best": self.best_score,
             "versions": self.run_dir.read_meta().get("versions", {}),
         }
         store.save(self.program.env_steps, self.program.state, meta, metric=score)

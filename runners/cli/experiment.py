@@ -269,6 +269,12 @@ def _report(outcome: Any, run_dir: Any) -> None:
             f"{outcome.total_steps:,} steps in {outcome.seconds:.1f} s "
             f"({rate:,.0f} steps/s), compiled in {outcome.compile_seconds:.1f} s"
         )
+    if outcome.best_score is not None:
+        console.print(
+            f"best evaluation on the way: player 1 got {outcome.best_score:.1f}; "
+            f"paxrun ckpt export {run_dir.path} OUT --which best writes its weights",
+            soft_wrap=True,
+        )
     for picture in sorted(run_dir.artifacts.glob("*.png")):
         console.print(f"picture: {picture}", soft_wrap=True)
     console.print(f"run directory: {run_dir.path}", soft_wrap=True)

@@ -394,6 +394,7 @@ def test_the_tables_of_options_are_complete_and_right():
         "learning_rate": 1e-3,
         "hidden_sizes": (256, 256),
         "batch_size": 256,
+        "max_grad_norm": None,
     }
 
 

@@ -229,3 +229,24 @@ def test_a_run_directory_gives_each_seed_its_own_weights(trained):
     leaves = jax.tree.leaves(state.params)
     assert all(np.array_equal(x[0], x[2]) for x in leaves)
     assert any(not np.array_equal(x[0], x[1]) for x in leaves)
+
+
+def test_the_best_evaluation_on_the_way_is_kept_and_named(paxrun, tmp_path):
+    """Evaluated after 40, 80 and 120 steps: `best` is the checkpoint of the highest."""
+    result = paxrun(
+        *("run", "ipd/nl_v_tft", *TINY, "num_seeds=1", "total_timesteps=120"),
+        *("eval_interval=40", "eval_episodes=8", "plot=false"),
+        *("--save-dir", str(tmp_path / "run")),
+    )
+    assert result.exit_code == 0, result.stderr
+    run = RunDir(tmp_path / "run")
+    scores = {
+        row["env_steps"]: row["eval/sampled/episode/return/player_1"]
+        for row in read_rows(run.eval_metrics)[:-1]
+    }
+    assert list(scores) == [40, 80, 120]
+    best = max(scores.values())
+    (target,) = {(run.checkpoints / "best").resolve().name}
+    assert scores[int(target.removeprefix("step_"))] == best
+    assert json.loads(run.results.read_text())["best_score"] == pytest.approx(best)
+    assert f"best evaluation on the way: player 1 got {best:.1f}" in result.stdout
