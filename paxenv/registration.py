@@ -16,9 +16,13 @@ __all__ = ["forking", "register"]
 def register() -> None:
     """Registers all games of `paxenv.registry` that were not registered before.
 
+    Ids in lower case too: Gymnasium suggests nothing for them, since it compares with
+    regard to case, while what they lead to raises an error that names the right id.
+
     `forking` is imported here because it must be told of every later fork.
     """
-    for game_id in registry.games():
+    games = list(registry.games())
+    for game_id in (*games, *map(str.lower, games)):
         if game_id in gymnasium.registry:
             continue
         gymnasium.register(
@@ -28,7 +32,7 @@ def register() -> None:
             kwargs={"game_id": game_id},
         )
         # PettingZoo has had a registry since 1.27.
-        if hasattr(pettingzoo, "register"):
+        if game_id in games and hasattr(pettingzoo, "register"):
             pettingzoo.register(
                 "parallel", game_id, entry_point=PARALLEL, kwargs={"game_id": game_id}
             )

@@ -2,7 +2,10 @@
 
 import gymnasium
 import pettingzoo
+import pytest
 from adapter_cases import GAMES
+
+from paxenv.registry import UnknownGameError
 
 
 def test_importing_registers_every_game_and_loads_no_jax(run_python) -> None:
@@ -34,6 +37,13 @@ def test_registering_again_warns_of_nothing(recwarn) -> None:
     paxenv.registration.register()
     assert dict(gymnasium.registry) == before
     assert len(recwarn) == 0
+
+
+@pytest.mark.parametrize("make", [gymnasium.make, gymnasium.make_vec])
+def test_an_id_in_lower_case_is_an_error_that_names_the_game(make) -> None:
+    """A20: Gymnasium itself suggests nothing for it."""
+    with pytest.raises(UnknownGameError, match="did you mean IPD"):
+        make("pax/ipd-v0")
 
 
 def test_ids_have_no_time_limit_of_their_own() -> None:
