@@ -37,7 +37,7 @@ if TYPE_CHECKING:
         train_sac,
     )
     from runners.launch import Observer, run_plan
-    from runners.on_policy_runner import EVENTS, OnPolicyRunner, register_algorithm
+    from runners.on_policy.runner import EVENTS, OnPolicyRunner, register_algorithm
     from runners.outcome import Outcome
     from runners.outer import Frozen, Gradient
     from runners.plan import Plan, prepare
@@ -61,7 +61,7 @@ _LAZY = {
     "AgentConfig": "runners.config",
     "ConfigError": "runners.config",
     "DQNTrainResult": "runners.results",
-    "EVENTS": "runners.callbacks",
+    "EVENTS": "runners.on_policy.callbacks",
     "EnvConfig": "runners.config",
     "EpisodeStats": "runners.evaluator",
     "EvalMetrics": "runners.evaluator",
@@ -73,7 +73,7 @@ _LAZY = {
     "Lineup": "paxenv_agents.lineup",
     "MemoryState": "paxenv_agents.types",
     "Observer": "runners.launch",
-    "OnPolicyRunner": "runners.on_policy_runner",
+    "OnPolicyRunner": "runners.on_policy.runner",
     "Outcome": "runners.outcome",
     "PPOMetricsHistory": "runners.results",
     "PPOTrainState": "runners.results",
@@ -100,7 +100,7 @@ _LAZY = {
     "play_episodes": "runners.evaluator",
     "play_trial": "paxenv_agents.play",
     "prepare": "runners.plan",
-    "register_algorithm": "runners.on_policy_setup",
+    "register_algorithm": "runners.on_policy.setup",
     "replicate": "runners.devices",
     "replicate_on_mesh": "runners.sharding",
     "run_plan": "runners.launch",

@@ -4,7 +4,7 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from runners.checkpoint_files import find_checkpoint, has_any
+from runners.checkpoints.files import find_checkpoint, has_any
 from runners.config import ConfigError, ExperimentConfig, load
 from runners.devices import ensure_devices
 from runners.plan import Plan, prepare

@@ -12,8 +12,8 @@ from paxenv_agents.agent import Agent
 from paxenv_agents.lineup import Slot
 from paxenv_agents.types import TrainingState
 from runners import host_replay_program, reward_curve
-from runners.checkpoint_files import read_record
-from runners.checkpoints import CheckpointStore, start_rule
+from runners.checkpoints.files import read_record
+from runners.checkpoints.store import CheckpointStore, start_rule
 from runners.evaluator import greedy_statistics
 from runners.experiment import Experiment
 from runners.host_replay_program import HostReplayProgram

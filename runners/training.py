@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from runners.checkpoints import CheckpointStore
+from runners.checkpoints.store import CheckpointStore
 from runners.config.schema import as_dict
 from runners.evaluating import Evaluation
 from runners.intervals import Interval

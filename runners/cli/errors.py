@@ -33,7 +33,7 @@ def user_errors(
 @contextlib.contextmanager
 def failed_runs() -> Iterator[None]:
     """Turns the failure of a run inside into a message and exit code 1."""
-    from runners.checkpoints import SaveError
+    from runners.checkpoints.store import SaveError
     from runners.loop import NonFiniteError
 
     try:

@@ -106,7 +106,7 @@ def resume(run_dir: str, which: str, as_json: bool) -> None:
     if run.read_meta()["status"] == "finished":
         say(f"the run {run.path} has finished: nothing is left to do")
         return
-    from runners.checkpoints import CheckpointError
+    from runners.checkpoints.store import CheckpointError
     from runners.launch import resume_plan
 
     step = int(which) if which.isdigit() else which
@@ -162,7 +162,7 @@ def run_experiment(words: tuple[str, ...], options: dict[str, Any]) -> None:
     if dry_run:
         _show(plan, as_json)
         return
-    from runners.checkpoints import CheckpointError
+    from runners.checkpoints.store import CheckpointError
     from runners.launch import resume_plan, run_plan
     from runners.resuming import opened, start
 

@@ -3,8 +3,8 @@
 import pytest
 from on_policy_fakes import SMALL, Parts
 
-from runners.callbacks import EVENTS, Callbacks
-from runners.on_policy_runner import OnPolicyRunner
+from runners.on_policy.callbacks import EVENTS, Callbacks
+from runners.on_policy.runner import OnPolicyRunner
 
 ITERATION = EVENTS[:6]
 

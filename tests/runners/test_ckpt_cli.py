@@ -9,7 +9,7 @@ import pytest
 
 import paxenv
 from paxenv_agents import weights
-from runners.checkpoints import CheckpointStore
+from runners.checkpoints.store import CheckpointStore
 from runners.config import load
 from runners.config.schema import as_dict
 from runners.plan import prepare

@@ -23,7 +23,7 @@ from paxenv_agents.ppo import PPOConfig
 from paxenv_agents.registry import make_agent
 from paxenv_agents.sac import SACConfig
 from runners import RunnerConfig
-from runners.checkpoints import CheckpointStore
+from runners.checkpoints.store import CheckpointStore
 from runners.jsonl import read_rows
 from runners.run_dir import RunDir
 
@@ -325,8 +325,8 @@ def test_a_killed_training_goes_on_in_a_new_process_bit_for_bit(name, tmp_path):
 
 
 def _saved(folder):
-    from runners.checkpoint_files import find_checkpoint, read_record
-    from runners.checkpoints import read_arrays
+    from runners.checkpoints.files import find_checkpoint, read_record
+    from runners.checkpoints.store import read_arrays
 
     path = find_checkpoint(folder)
     record = read_record(path)

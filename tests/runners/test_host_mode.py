@@ -8,8 +8,8 @@ import pytest
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from on_policy_fakes import SMALL, PartsEnv
 
-from runners.host_rollouts import HostProgram
-from runners.on_policy_runner import OnPolicyRunner
+from runners.on_policy.host_rollouts import HostProgram
+from runners.on_policy.runner import OnPolicyRunner
 from runners.program import run_keys
 
 MODES = tuple(AutoresetMode)

@@ -16,7 +16,7 @@ from paxenv.single_player import SinglePlayer
 from paxenv_agents.networks import MLPActor, MLPCritic
 from paxenv_agents.ppo import PPO, PPOConfig
 from runners import EVENTS, OnPolicyRunner, register_algorithm
-from runners.checkpoints import NoCheckpointError
+from runners.checkpoints.store import NoCheckpointError
 from runners.jsonl import read_rows
 from runners.tensorboard import read_scalars
 

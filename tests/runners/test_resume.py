@@ -10,7 +10,7 @@ import bits
 import numpy as np
 import pytest
 
-from runners.checkpoints import CheckpointStore
+from runners.checkpoints.store import CheckpointStore
 from runners.config import ConfigError, load
 from runners.jsonl import read_rows
 from runners.launch import Observer, program_of, resume_plan, run_plan

@@ -200,7 +200,7 @@ def test_the_command_line_divides_a_cpu_before_jax_starts(tmp_path):
 #: What the greedy policy of a run's last checkpoint does, on so many devices.
 GREEDY = """
 import dataclasses, functools
-from runners.checkpoints import restore_checkpoint
+from runners.checkpoints.store import restore_checkpoint
 from runners.config import load
 from runners.launch import program_of
 from runners.plan import prepare

@@ -12,8 +12,8 @@ from gymnasium.vector import VectorEnv
 from paxenv_agents.agent import Agent
 from runners.counts import count
 from runners.evaluator import EpisodeStats, greedy_statistics, summarise
-from runners.host_rollouts import act
-from runners.on_policy_setup import make_game
+from runners.on_policy.host_rollouts import act
+from runners.on_policy.setup import make_game
 from runners.program import run_keys
 from runners.rows import finite
 

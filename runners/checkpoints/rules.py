@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
-from runners import checkpoint_files as files
+from runners.checkpoints import files
 
 StartRule = Literal["fresh", "resume", "overwrite"]
 

@@ -12,7 +12,7 @@ from paxenv.auto_reset import AutoResetWrapper
 from paxenv_agents.agent import Agent
 from paxenv_agents.ppo import PPO, PPOConfig
 from paxenv_agents.recurrent_ppo import RecurrentPPO, RecurrentPPOConfig
-from runners.vector_steps import as_vector_env
+from runners.on_policy.vector_steps import as_vector_env
 
 _ALGORITHMS: dict[str, tuple[Any, Any]] = {
     "ppo": (PPO, PPOConfig),

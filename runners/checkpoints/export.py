@@ -8,10 +8,9 @@ from typing import Any
 import jax
 
 from paxenv_agents import weights
-from runners import checkpoint_files as files
-from runners import checkpoint_tree as tree
-from runners.checkpoint_files import CheckpointError, Record, find_checkpoint
-from runners.checkpoint_restore import read_arrays
+from runners.checkpoints import files, tree
+from runners.checkpoints.files import CheckpointError, Record, find_checkpoint
+from runners.checkpoints.restore import read_arrays
 from runners.config import ExperimentConfig, load
 from runners.config.layers import build, normalise
 from runners.plan import Plan, prepare

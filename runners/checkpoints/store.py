@@ -16,16 +16,15 @@ from typing import Any
 import jax
 import orbax.checkpoint as ocp
 
-from runners import checkpoint_files as files
-from runners import checkpoint_tree as tree
-from runners.checkpoint_files import (
+from runners.checkpoints import files, tree
+from runners.checkpoints.files import (
     CheckpointError,
     NoCheckpointError,
     Record,
     find_checkpoint,
 )
-from runners.checkpoint_restore import handler, read_arrays, restore_checkpoint
-from runners.checkpoint_rules import StartRule, kept_steps, start_rule
+from runners.checkpoints.restore import handler, read_arrays, restore_checkpoint
+from runners.checkpoints.rules import StartRule, kept_steps, start_rule
 
 __all__ = [
     "CheckpointError",

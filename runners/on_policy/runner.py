@@ -10,22 +10,22 @@ from typing import Any, Self
 import jax
 import jax.numpy as jnp
 
-from runners.callbacks import EVENTS, Callbacks
-from runners.checkpoints import CheckpointStore, restore_checkpoint
+from runners.checkpoints.store import CheckpointStore, restore_checkpoint
 from runners.interrupt import Interrupt
 from runners.intervals import Interval
-from runners.on_policy_checkpoints import FINAL, Which, chosen, described
-from runners.on_policy_evaluation import Evaluation
-from runners.on_policy_log import OnPolicyLog
-from runners.on_policy_loop import OnPolicyLoop
-from runners.on_policy_names import named
-from runners.on_policy_program import (
+from runners.on_policy.callbacks import EVENTS, Callbacks
+from runners.on_policy.checkpoints import FINAL, Which, chosen, described
+from runners.on_policy.evaluation import Evaluation
+from runners.on_policy.log import OnPolicyLog
+from runners.on_policy.loop import OnPolicyLoop
+from runners.on_policy.names import named
+from runners.on_policy.program import (
     agent_of,
     last_iteration,
     make_program,
     replanned,
 )
-from runners.on_policy_setup import (
+from runners.on_policy.setup import (
     find_device,
     make_agent,
     make_game,

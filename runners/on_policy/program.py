@@ -11,7 +11,7 @@ from gymnasium.vector import VectorEnv
 from paxenv_agents.lineup import Slot
 from runners.counts import count
 from runners.experiment import Experiment
-from runners.host_rollouts import HostProgram
+from runners.on_policy.host_rollouts import HostProgram
 from runners.program import Program, initial_state, run_keys
 
 #: Games at once, where nobody says how many.

@@ -10,9 +10,8 @@ import jax
 import numpy as np
 import orbax.checkpoint as ocp
 
-from runners import checkpoint_files as files
-from runners import checkpoint_tree as tree
-from runners.checkpoint_files import CheckpointError, find_checkpoint
+from runners.checkpoints import files, tree
+from runners.checkpoints.files import CheckpointError, find_checkpoint
 
 
 def restore_checkpoint(

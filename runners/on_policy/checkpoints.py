@@ -6,8 +6,12 @@ import os
 from pathlib import Path
 from typing import Any
 
-from runners import checkpoint_files as files
-from runners.checkpoints import CheckpointStore, NoCheckpointError, find_checkpoint
+from runners.checkpoints import files
+from runners.checkpoints.store import (
+    CheckpointStore,
+    NoCheckpointError,
+    find_checkpoint,
+)
 
 FINAL = "checkpoint_final.pt"
 

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from runners.checkpoint_files import CheckpointError
+from runners.checkpoints.files import CheckpointError
 
 Entry = tuple[tuple[int, ...], str]
 #: Most entries that one message names.

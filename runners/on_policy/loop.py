@@ -5,7 +5,7 @@ from typing import Any
 
 from runners.intervals import Interval
 from runners.loop import Chunk, Loop, Task
-from runners.on_policy_names import History
+from runners.on_policy.names import History
 from runners.program import Rows
 
 logger = logging.getLogger(__name__)

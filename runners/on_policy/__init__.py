@@ -1,0 +1,1 @@
+"""The loop around one learner that collects and updates in turn: `OnPolicyRunner`."""
