@@ -337,11 +337,9 @@ OWN = {
     },
     SAC: {"alpha": 0.5, "target_entropy": 1.0},
 }
-#: What SAC shares with DQN is the same code: a slow test looks at it again.
 CASES = [
     *((DQN, name) for name in {**TOGGLES, **OWN[DQN]}),
-    *((SAC, name) for name in OWN[SAC]),
-    *(pytest.param(SAC, name, marks=pytest.mark.slow) for name in TOGGLES),
+    *((SAC, name) for name in {**TOGGLES, **OWN[SAC]}),
 ]
 
 
@@ -357,6 +355,7 @@ def learnt(learner, **options):
     return state.params, agent.epsilon(state) if learner is DQN else ()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("learner", "name"), CASES)
 def test_every_option_changes_what_is_learnt(learner, name):
     """T3: three updates from one start; nothing else differs."""
@@ -410,7 +409,14 @@ SEATED = [
 ]
 
 
-@pytest.mark.parametrize(("name", "game", "options", "own"), SEATED)
+#: One game for each learner; the others are looked at less often.
+EACH_SEATED = [
+    case if i in (0, 4) else pytest.param(*case, marks=pytest.mark.slow)
+    for i, case in enumerate(SEATED)
+]
+
+
+@pytest.mark.parametrize(("name", "game", "options", "own"), EACH_SEATED)
 def test_learner_keeps_every_promise(name, game, options, own):
     env, params = paxenv.make(game, **options)
     check_agent(make_agent(name, env, **{**SMALL, **own}), env, params=params)

@@ -121,6 +121,7 @@ def two_updates(**options):
     return state.params
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TOGGLES)
 def test_every_option_changes_what_is_learnt(name):
     """Two updates from one start; nothing else differs."""

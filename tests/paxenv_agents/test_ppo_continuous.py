@@ -256,8 +256,14 @@ def test_a_space_without_a_policy_is_refused(space, message):
     ("game", "options"),
     [
         ("Pendulum-v1", {"action_bound": "squashed"}),
-        ("Pendulum-v1", {"action_bound": "scaled", "action_scale": "softplus"}),
-        ("InfiniteMatrixGame-v0", {"action_bound": "scaled"}),
+        pytest.param(
+            *("Pendulum-v1", {"action_bound": "scaled", "action_scale": "softplus"}),
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            *("InfiniteMatrixGame-v0", {"action_bound": "scaled"}),
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_every_promise_is_kept_in_games_with_a_box(game, options):

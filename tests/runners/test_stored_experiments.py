@@ -25,12 +25,17 @@ def test_a_stored_experiment_fits_together_and_says_what_comes_out(name):
     "name",
     [
         "ipd/tabular_v_tft",
-        "imp/tabular_v_tabular",
-        "cg/greedy",
-        "multiplayer_ipd/ppo",
-        pytest.param("ipd/ppo_v_tft", marks=pytest.mark.slow),
-        pytest.param("cg/ppo_v_ppo", marks=pytest.mark.slow),
-        pytest.param("cg/tabular", marks=pytest.mark.slow),
+        *(
+            pytest.param(name, marks=pytest.mark.slow)
+            for name in (
+                "imp/tabular_v_tabular",
+                "cg/greedy",
+                "multiplayer_ipd/ppo",
+                "ipd/ppo_v_tft",
+                "cg/ppo_v_ppo",
+                "cg/tabular",
+            )
+        ),
     ],
 )
 def test_a_family_runs(name):
