@@ -93,7 +93,13 @@ def test_languages_of_blocks_are_known():
     assert {s.language for s in SNIPPETS} <= LANGUAGES
 
 
-@pytest.mark.parametrize("page", pages_with("python", needs_sb3=False))
+@pytest.mark.parametrize(
+    "page",
+    [
+        page if page == "README.md" else pytest.param(page, marks=pytest.mark.slow)
+        for page in pages_with("python", needs_sb3=False)
+    ],
+)
 def test_python_blocks_run(page):
     """A21: what the documentation shows is what the package does."""
     assert run_python(page, needs_sb3=False) > 0

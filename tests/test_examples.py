@@ -31,6 +31,7 @@ def test_every_example_is_in_the_table():
     assert {path.name for path in FOLDER.glob("*.py")} == set(LAST_LINE)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(set(LAST_LINE) - NEEDS_SB3))
 def test_example_ends_in_a_printed_result(name, monkeypatch, capsys):
     assert run(name, monkeypatch, capsys)[-1].startswith(LAST_LINE[name])

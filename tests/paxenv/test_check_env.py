@@ -47,6 +47,7 @@ def test_correct_game_passes(env):
     assert check_env(env) is None
 
 
+@pytest.mark.slow
 def test_one_seat_of_a_game_passes():
     env = Counting(3, 2, players=3, random_ends=True)
     agents = (DicePlayer.from_env(env, 0), DicePlayer.from_env(env, 2))

@@ -104,6 +104,7 @@ print(type(paxenv_agents.make_agent("Conditional", env, threshold=0.2)).__name__
     assert run_python(code, example) == "Conditional"
 
 
+@pytest.mark.slow
 def test_example_passes_its_own_tests(example, run_python, root):
     tests = root / "examples" / "plugin_game" / "tests"
     code = f"""

@@ -203,6 +203,7 @@ BROKEN = {
 }
 
 
+@pytest.mark.slow
 def test_agent_that_keeps_every_promise_passes():
     check_agent(Counter.from_env(ENV, 1), ENV, 1)
 

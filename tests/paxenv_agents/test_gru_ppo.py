@@ -58,6 +58,7 @@ evaluate = jax.jit(AGENT.evaluate)
 # Replaying a sequence.
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("env", "options"),
     [
@@ -73,6 +74,7 @@ def test_every_promise_is_kept(env, options):
     check_agent(RecurrentPPO.from_env(env, **{**SMALL, **options}), env)
 
 
+@pytest.mark.slow
 def test_a_trial_of_early_ends_is_replayed_exactly():
     """Steps that were not played lie between an early end and the next opening."""
     env = IteratedMatrixGame(6, 3, random_ends=True)
@@ -100,6 +102,7 @@ def test_a_trial_of_early_ends_is_replayed_exactly():
     np.testing.assert_allclose(values[valid], sample.behavior_values[valid], atol=1e-5)
 
 
+@pytest.mark.slow
 def test_the_hidden_state_is_cleared_after_an_inner_end():
     """An end after step 1, and one after the last step, which nothing follows."""
     state, sample = sequence(AGENT)
@@ -219,6 +222,7 @@ def update(agent, sample, last_obs, state, memory):
     return agent.update(sample, last_obs, state, memory)
 
 
+@pytest.mark.slow
 def test_games_keep_their_hidden_states_in_every_minibatch():
     """Without a step of learning the ratio is 1 in all four, however permuted."""
     agent = learner(num_epochs=2, num_minibatches=2, learning_rate=0.0)
@@ -231,6 +235,7 @@ def test_games_keep_their_hidden_states_in_every_minibatch():
     assert float(stats["approx_kl"]) == pytest.approx(0.0, abs=1e-6)
 
 
+@pytest.mark.slow
 def test_an_update_keeps_the_memory_and_changes_every_parameter():
     state, sample = sequence(AGENT)
     memory = make_learner(AGENT, GAMES)[1]
@@ -243,6 +248,7 @@ def test_an_update_keeps_the_memory_and_changes_every_parameter():
     assert all(jax.tree.leaves(moved))
 
 
+@pytest.mark.slow
 def test_one_game_and_a_unit_of_another_size_than_its_input():
     """A81: two updates with one game at a time."""
     agent = learner(hidden_sizes=(), gru_size=11, num_minibatches=1)
@@ -263,6 +269,7 @@ def test_one_game_and_a_unit_of_another_size_than_its_input():
         )
 
 
+@pytest.mark.slow
 def test_schedules_do_not_compile_again():
     """A47: learning rate and entropy weight change at every update."""
     agent = learner(
@@ -292,11 +299,13 @@ def train(name, **options):
     return np.asarray(rows["episode/return/player_1"])
 
 
+@pytest.mark.slow
 def test_what_was_seen_four_steps_ago_is_recalled():
     """D-36: a guess is worth 0, a recollection 1; one run ended at 0.84."""
     assert train("RecurrentPPO", gru_size=16)[-10:].mean() > 0.6
 
 
+@pytest.mark.slow
 def test_without_a_memory_recall_is_a_guess():
     """Ten means of 64 guesses have a standard error of 0.04; 4 of them are 0.16."""
     assert abs(train("PPO")[-10:].mean()) < 0.16

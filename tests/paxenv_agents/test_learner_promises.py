@@ -40,6 +40,7 @@ def trained(name, seed):
     return start, *train_chunk(experiment(name), start, 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LEARNERS)
 def test_a_seed_decides_everything(name):
     """A33: another seed changes what is played and learnt, an equal one not a bit."""

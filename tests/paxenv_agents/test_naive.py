@@ -31,6 +31,7 @@ def learner(**options):
     return Naive.from_env(Seat(), **{**plain, **options})
 
 
+@pytest.mark.slow
 def test_policy_gradient_weights_are_rewards_to_go():
     """A90: REINFORCE on rewards 1, 0, 2 with gamma 0.5 gives 1.5, 1.0, 2.0."""
     agent = learner(normalise_advantages=False)

@@ -93,6 +93,7 @@ def updates(agent, learner, num_steps, times, hyper=None):
 # When.
 
 
+@pytest.mark.slow
 @BOTH
 def test_target_and_gradient_steps_keep_their_own_intervals(learner):
     """A87: training every 10, the target every 15 steps; it moves at 15, 30, 45."""
@@ -110,6 +111,7 @@ def test_target_and_gradient_steps_keep_their_own_intervals(learner):
     assert [int(s.timesteps) for s in states[1:]] == steps.tolist()
 
 
+@pytest.mark.slow
 @BOTH
 def test_each_due_target_update_is_taken_however_many_games(learner):
     """Eight steps at once: the target moves eight times, as one game would move it."""
@@ -130,6 +132,7 @@ def test_each_due_target_update_is_taken_however_many_games(learner):
         np.testing.assert_allclose(leaf, 0.9**8, atol=1e-5)
 
 
+@pytest.mark.slow
 @BOTH
 def test_many_updates_and_one_long_one_take_the_same_turns(learner):
     options = {"train_every": 4, "target_every": 6, "gradient_steps": 2, "tau": 1.0}
@@ -190,6 +193,7 @@ def test_an_old_state_is_readable_after_an_update(learner):
     assert int(states[1].replay.filled) == 4
 
 
+@pytest.mark.slow
 @BOTH
 def test_traced_numbers_change_without_a_new_compilation(learner):
     """A47: the rate, the discount and the target's share may follow a schedule."""
@@ -226,6 +230,7 @@ def trained(learner, seed):
     return jax.jit(train_chunk, static_argnums=0)(game, start, 8)
 
 
+@pytest.mark.slow
 @BOTH
 def test_a_seed_decides_everything(learner):
     """A33: another seed changes what is played and learnt, an equal one not a bit."""
@@ -416,6 +421,7 @@ EACH_SEATED = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "game", "options", "own"), EACH_SEATED)
 def test_learner_keeps_every_promise(name, game, options, own):
     env, params = paxenv.make(game, **options)

@@ -43,6 +43,7 @@ def dice_actions(env, lane_key, e, player, steps):
     return actions
 
 
+@pytest.mark.slow
 def test_players_draw_from_the_documented_keys_and_the_game_equals_its_replay():
     env = IteratedMatrixGame(4, 2, random_ends=True)
     params = PARAMS.replace(continuation_prob=jnp.float32(0.7))
@@ -134,6 +135,7 @@ class EndCounter(Recorder):
         return state, memory, {"dones": jnp.sum(traj.dones)}
 
 
+@pytest.mark.slow
 def test_steps_after_a_random_end_are_masked_and_keep_the_last_observation():
     env = IteratedMatrixGame(20, random_ends=True)
     params = PARAMS.replace(continuation_prob=jnp.float32(0.8))

@@ -223,6 +223,7 @@ def test_a_policy_of_nan_is_never_reported_as_an_action(greedy):
     assert np.isnan(moved.extras["log_probs"]).all()
 
 
+@pytest.mark.slow
 def test_actions_count_from_the_start_of_their_space():
     seat = Seat(action=gymnasium.spaces.Discrete(2, start=5))
     agent = PPO.from_env(seat, tabular=True)
@@ -240,6 +241,7 @@ def test_actions_count_from_the_start_of_their_space():
 # Learning.
 
 
+@pytest.mark.slow
 def test_the_ratio_is_one_before_the_first_update():
     agents = [PPO.from_env(GAME, player=p, hidden_sizes=(8,)) for p in range(2)]
     states = [make_learner(agent, 1, seed=p)[0] for p, agent in enumerate(agents)]
@@ -262,6 +264,7 @@ def test_the_first_optimiser_step_reports_no_clip_and_no_divergence():
     assert float(stats["entropy"]) == pytest.approx(0.6931472, abs=1e-6)
 
 
+@pytest.mark.slow
 def test_the_loss_is_the_sum_of_its_parts_in_literal_numbers():
     """Two terminal steps: advantages 3, 1 become 1, -1 and values miss by 3, 1."""
     state, memory = make_learner(TABLE, 2)
@@ -300,6 +303,7 @@ def test_what_was_rewarded_becomes_likelier():
     assert (seen[:, 1] > seen[:, 0]).all()
 
 
+@pytest.mark.slow
 def test_ppo_learns_to_defect_against_random_play():
     """Defection dominates: 400 games of 4 steps, 60 updates, P(C) from 0.5 to < 0.1."""
     agents = [
@@ -323,6 +327,7 @@ def test_ppo_learns_to_defect_against_random_play():
     assert float(cooperation[-10:].mean()) < 0.1
 
 
+@pytest.mark.slow
 def test_the_entropy_bonus_reaches_the_policy():
     """A86: at weight 10 the entropy stays above 0.68 of log 2 = 0.693."""
     state, memory = make_learner(PPO_TABLE, SHAPE[1])
@@ -339,6 +344,7 @@ def test_the_entropy_bonus_reaches_the_policy():
     assert float(stats["entropy"]) > 0.68
 
 
+@pytest.mark.slow
 def test_each_player_learns_from_its_own_reward():
     """A58: zeroing player 2's rewards leaves player 1's gradient unchanged."""
     agents = [PPO.from_env(GAME, player=p, tabular=True) for p in range(2)]
@@ -446,6 +452,7 @@ def test_games_that_do_not_split_are_split_in_time():
     assert int(after.opt_state.count) == 3
 
 
+@pytest.mark.slow
 def test_a_batch_that_does_not_split_is_an_error_before_compilation():
     """A74: 10 games of 15 steps in 4 minibatches."""
     agent = PPO.from_env(Seat(), num_minibatches=4)
@@ -467,6 +474,7 @@ def test_updates_are_deterministic_and_advance_their_own_key():
     assert int(one.timesteps) == 48
 
 
+@pytest.mark.slow
 def test_eager_and_compiled_updates_agree():
     state, memory = make_learner(TABLE, SHAPE[1])
     sample = make_sample(TABLE, state, memory, SHAPE)
@@ -566,6 +574,7 @@ def test_a_learning_rate_may_end_at_zero_but_not_below():
     assert equal(params[0], params[2])
 
 
+@pytest.mark.slow
 def test_the_entropy_weight_is_a_line_over_timesteps_or_planned_updates():
     shared = {"entropy_coeff": 1.0, "entropy_coeff_end": 0.2}
     by_plan = tabular(num_updates=5, **shared)

@@ -52,6 +52,7 @@ def played(agent, state, memory, observations):
 # Where actions lie.
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", [(), (1,), (2, 3)])
 @pytest.mark.parametrize(("scale", "bound"), EVERY_KIND)
 def test_an_action_is_a_member_of_its_box(scale, bound, shape):
@@ -148,6 +149,7 @@ def test_log_likelihoods_in_literal_numbers():
     )
 
 
+@pytest.mark.slow
 def test_coordinates_add_up():
     for bound in BOUNDS:
         law = for_space(BOX, "softplus", bound)
@@ -201,6 +203,7 @@ def test_a_squashed_action_at_the_bound_keeps_a_finite_likelihood(scale):
     assert np.isfinite(gradient).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bound", BOUNDS)
 def test_a_policy_of_nan_plays_nan_and_no_action_of_the_box(bound):
     agent = PPO.from_env(seat(), action_bound=bound, hidden_sizes=(4,))
@@ -213,6 +216,7 @@ def test_a_policy_of_nan_plays_nan_and_no_action_of_the_box(bound):
     assert np.isnan(after.extras["log_probs"]).all()
 
 
+@pytest.mark.slow
 def test_actions_of_a_discrete_space_are_those_of_the_first_release():
     """Recorded before policies over a Box came: the same actions for the same keys."""
     agent = PPO.from_env(
@@ -273,6 +277,7 @@ def test_every_promise_is_kept_in_games_with_a_box(game, options):
     check_agent(agent, env, params=params)
 
 
+@pytest.mark.slow
 def test_the_naive_learner_keeps_every_promise_over_a_box():
     env, params = paxenv.make("Pendulum-v1", num_inner_steps=4)
 
@@ -287,6 +292,7 @@ def update(agent, sample, state, memory):
     return agent.update(sample, sample.observations[0], state, memory)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "option", [{"action_scale": "softplus"}, {"action_bound": "scaled"}]
 )
@@ -307,6 +313,7 @@ def test_both_options_change_what_is_played_and_learnt(option):
     assert not np.allclose(means, other_means, atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("scale", "bound"), EVERY_KIND)
 def test_the_first_optimiser_step_has_ratio_one(scale, bound):
     agent = PPO.from_env(
@@ -326,6 +333,7 @@ def test_the_first_optimiser_step_has_ratio_one(scale, bound):
     assert float(stats["approx_kl"]) == pytest.approx(0.0, abs=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bound", BOUNDS)
 def test_actions_move_to_where_the_reward_is(bound):
     """Reward = the sum of both coordinates, at most 5 + 0; a fresh policy has 3 - 1."""

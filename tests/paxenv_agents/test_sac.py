@@ -130,6 +130,7 @@ def plain_losses(params, batch, key):
 # Losses.
 
 
+@pytest.mark.slow
 def test_targets_and_the_critics_loss_are_those_of_numpy():
     agent, state = parts()
     batch, key = minibatch(), jax.random.key(3)

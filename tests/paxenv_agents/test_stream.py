@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from engine_fakes import Dice, Fixed, Recorder, seated
 
 import paxenv
@@ -43,6 +44,7 @@ def rolled(table, states, stream, *lengths):
     return jax.tree.map(lambda *xs: jnp.concatenate(xs), *samples), rollouts
 
 
+@pytest.mark.slow
 def test_a_rollout_in_pieces_equals_the_rollout_in_one_bit_for_bit():
     table = lineup(num_inner_steps=3)
     states, stream, _ = opened(table)
@@ -115,6 +117,7 @@ def test_returns_are_of_whole_episodes_across_rollouts():
     assert [int(r.episodes.truncated.sum()) for r in rollouts] == [0, 1, 1, 1, 1]
 
 
+@pytest.mark.slow
 def test_the_games_statistics_count_every_step_of_a_rollout_once():
     table = lineup(num_inner_steps=3, num_games=4)
     states, stream, _ = opened(table)
@@ -123,6 +126,7 @@ def test_the_games_statistics_count_every_step_of_a_rollout_once():
     assert visits == [20, 28]
 
 
+@pytest.mark.slow
 def test_equal_lanes_draw_alike_and_other_lanes_do_not():
     table = lineup(num_inner_steps=16, num_games=2)
     states, stream, _ = opened(table)

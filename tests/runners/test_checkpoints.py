@@ -106,6 +106,7 @@ def test_every_kind_of_leaf_comes_back(store):
     assert_same(state, odd(2.0))
 
 
+@pytest.mark.slow
 def test_a_run_state_comes_back(store, run_state):
     changed = jax.tree.map(
         lambda x: x if jnp.issubdtype(x.dtype, jax.dtypes.prng_key) else x + 1,

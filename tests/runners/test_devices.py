@@ -206,6 +206,7 @@ WORKER = """
 """
 
 
+@pytest.mark.slow
 def test_two_processes_reduce_over_one_mesh():
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))

@@ -42,6 +42,7 @@ def test_random_players_differ_from_seed_to_seed(paxrun, tmp_path):
     assert len(set(reward(result, 1)["per_seed"])) == 3
 
 
+@pytest.mark.slow
 def test_saved_weights_bring_their_agent_with_them(paxrun, trained, tmp_path):
     model = trained.path / "models" / "player1.msgpack"
     result = evaluated(
@@ -52,6 +53,7 @@ def test_saved_weights_bring_their_agent_with_them(paxrun, trained, tmp_path):
     assert -3.0 < reward(result, 1)["mean"] < -2.0
 
 
+@pytest.mark.slow
 def test_saved_weights_may_play_the_second_seat(paxrun, trained, tmp_path):
     model = trained.path / "models" / "player1.msgpack"
     result = evaluated(
@@ -123,6 +125,7 @@ def assert_scores(result, scores):
         np.testing.assert_allclose(got, scores[..., player - 1].mean(1), atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("first", "second"), PAIRS)
 def test_a_match_is_the_same_however_many_are_played(paxrun, tmp_path, first, second):
     """A35: the first of 64 matches is that of --num-envs 1, and all are their own."""

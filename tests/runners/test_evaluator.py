@@ -207,6 +207,7 @@ def test_evaluated_player_and_co_player_draw_apart():
     assert 1.0 < float(stats.returns.mean()) < 4.0
 
 
+@pytest.mark.slow
 def test_function_with_a_key_draws_anew_at_every_step():
     @runners.KeyedActFn
     def coin(agent_state, obs, key):
@@ -271,6 +272,7 @@ def ppo():
     return agent, state
 
 
+@pytest.mark.slow
 def test_function_of_an_agent_is_its_greedy_policy(ppo):
     agent, state = ppo
     act_fn = runners.agent_act_fn(agent)

@@ -51,6 +51,7 @@ def test_a_chunk_in_pieces_equals_the_chunk_in_one_bit_for_bit():
     assert float(second.agents[0].params) == float(whole.agents[0].params) == 7.0
 
 
+@pytest.mark.slow
 def test_one_compile_serves_every_chunk_length_and_equal_experiments():
     from runners.experiment import _train_chunk
 
@@ -178,6 +179,7 @@ def test_a_slot_starts_afresh_when_its_interval_is_due(reset, params):
     assert seen == params
 
 
+@pytest.mark.slow
 def test_a_sampler_draws_hyperparameters_for_each_fresh_start_and_opponent():
     experiment = learner_against_dice(
         num_opponents=3,

@@ -67,6 +67,7 @@ def test_ppo_returns_a_state_and_a_row_of_numbers_for_every_update(cart_pole):
     assert bits.equal(ppo(cart_pole)[0], state, equal_nan=True)
 
 
+@pytest.mark.slow
 def test_a_dilemma_is_trained_as_a_game_of_one_player():
     ipd, params = paxenv.make("IPD-v0", num_inner_steps=8)
     game = SinglePlayer(ipd, 0, (make_agent("TitForTat", ipd, player=1),))
@@ -76,6 +77,7 @@ def test_a_dilemma_is_trained_as_a_game_of_one_player():
         ppo((ipd, params))
 
 
+@pytest.mark.slow
 def test_the_budget_is_rounded_down_and_too_little_is_refused(cart_pole):
     config = dataclasses.replace(SHORT, total_timesteps=200)
     assert ppo(cart_pole, config)[1].entropy.shape == (3,)
@@ -92,6 +94,7 @@ def test_shapes_that_are_given_are_checked(cart_pole, pendulum):
         runners.train_sac(*pendulum, sac_config=SAC, runner_config=REPLAY, action_dim=2)
 
 
+@pytest.mark.slow
 def test_the_number_of_games_is_given_once(cart_pole):
     twice = dataclasses.replace(SHORT, num_envs=2)
     with pytest.raises(ValueError, match=r"num_envs is 4 .* and 2 in RunnerConfig"):
@@ -101,6 +104,7 @@ def test_the_number_of_games_is_given_once(cart_pole):
     assert state.env_obs.shape == (2, 4)
 
 
+@pytest.mark.slow
 def test_dqn_calls_back_and_returns_what_it_logged(cart_pole):
     seen = []
     result = runners.train_dqn(
@@ -122,6 +126,7 @@ def test_dqn_calls_back_and_returns_what_it_logged(cart_pole):
     assert int(result.agent_state.replay.filled) == 64
 
 
+@pytest.mark.slow
 def test_sac_learns_from_random_actions_after_the_warm_up(pendulum):
     result = runners.train_sac(*pendulum, sac_config=SAC, runner_config=REPLAY)
     first, last = result.metrics_log[0], result.metrics_log[-1]
@@ -131,6 +136,7 @@ def test_sac_learns_from_random_actions_after_the_warm_up(pendulum):
     assert result.agent_state.params["log_alpha"] != 0.0
 
 
+@pytest.mark.slow
 def test_returns_are_those_of_single_episodes_however_many_end_at_once(cart_pole):
     config = dataclasses.replace(REPLAY, total_timesteps=1280, warmup_steps=1280)
     # 64 steps of each of 16 games between two turns: several end in most of them.
@@ -145,6 +151,7 @@ def test_returns_are_those_of_single_episodes_however_many_end_at_once(cart_pole
     np.testing.assert_allclose(row["episode/return/player_1"], np.mean(returns))
 
 
+@pytest.mark.slow
 def test_replay_on_the_host_learns_at_the_same_steps(cart_pole):
     def train(buffer):
         return runners.train_dqn(
@@ -190,6 +197,7 @@ def unchanged(cart_pole):
     return config, runners.train_dqn(*cart_pole, dqn_config=DQN, runner_config=config)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("field", CHANGED)
 def test_every_number_of_the_runner_changes_something(cart_pole, unchanged, field):
     """T3; the fields about files and devices have tests of their own."""
@@ -210,6 +218,7 @@ def test_every_number_of_the_runner_changes_something(cart_pole, unchanged, fiel
         assert differs(results[0]) != differs(results[1])
 
 
+@pytest.mark.slow
 def test_files_are_written_where_the_runner_says(cart_pole, tmp_path):
     """T3: checkpoint_*, max_checkpoints, keep_period, plot, run_dir."""
     config = dataclasses.replace(
@@ -249,6 +258,7 @@ def test_checkpoints_that_are_there_are_resumed_overwritten_or_left_alone(
     assert not bits.equal(again, first, equal_nan=True)
 
 
+@pytest.mark.slow
 def test_a_longer_budget_goes_on_where_a_shorter_one_ended(cart_pole, tmp_path):
     """T2: 20 updates are 10 and 10 more."""
     longer = dataclasses.replace(SHORT, total_timesteps=20 * 64)
@@ -396,6 +406,7 @@ def test_algorithms_have_configs_with_defaults():
         assert (config.buffer_size, config.warmup_steps) == (None, None)
 
 
+@pytest.mark.slow
 def test_training_is_one_compiled_call_however_many_updates(cart_pole):
     """118: no Python between updates unless something is due."""
     calls = []

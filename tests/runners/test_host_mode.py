@@ -146,6 +146,7 @@ def test_a_checkpoint_holds_all_but_the_environment(tmp_path):
     assert int(other.state.opt_state.count) == 4
 
 
+@pytest.mark.slow
 def test_a_recurrent_learner_forgets_where_an_episode_ends():
     runner = make_runner(algorithm="recurrent_ppo", cfg={**SMALL, "gru_size": 4})
 
@@ -154,6 +155,7 @@ def test_a_recurrent_learner_forgets_where_an_episode_ends():
     np.testing.assert_array_equal(sample.hiddens, np.zeros((1, 2, 4)))
 
 
+@pytest.mark.slow
 def test_a_recurrent_learner_remembers_across_rollouts():
     """What it would do again is what it did, over a step that only resets too."""
     config = {**SMALL, "gru_size": 4, "n_steps": 4}
@@ -221,6 +223,7 @@ def test_the_number_of_games_is_the_environments():
     assert make_runner().total_timesteps == 0
 
 
+@pytest.mark.slow
 def test_our_own_vector_environments_are_played_too():
     env = gymnasium.make_vec("pax/IPD-v0", num_envs=4, num_inner_steps=5)
     runner = make_runner(env)

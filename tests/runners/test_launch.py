@@ -22,6 +22,7 @@ def plan_of(*words, **options):
     return prepare(load(["ipd/nl_v_tft", *TINY, "num_seeds=1", *words], **options))
 
 
+@pytest.mark.slow
 def test_a_tiny_run_finishes_and_leaves_everything(trained):
     assert trained.code == 0, trained.stderr
     names = {
@@ -91,6 +92,7 @@ def test_seeds_differ_from_each_other(trained):
     assert first["episode/return/player_1"] != second["episode/return/player_1"]
 
 
+@pytest.mark.slow
 def test_training_sampled_and_greedy_returns_have_names_of_their_own(trained, paxrun):
     """A98: what was sampled, what was greedy and what was training never mix."""
     results = json.loads((trained.path / "artifacts" / "results.json").read_text())
@@ -159,6 +161,7 @@ class StopsAfterTheFirstChunk(Observer):
         signal.raise_signal(signal.SIGINT)
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_keeps_its_weights(tmp_path):
     plan = plan_of("total_timesteps=10_000", "chunk_size=2")
     before = signal.getsignal(signal.SIGINT)
@@ -179,6 +182,7 @@ class Breaks(Observer):
         raise RuntimeError("broken")
 
 
+@pytest.mark.slow
 def test_a_failed_run_says_so_in_its_folder(tmp_path):
     plan = plan_of("total_timesteps=100")
     made = []
@@ -231,6 +235,7 @@ def test_a_run_directory_gives_each_seed_its_own_weights(trained):
     assert any(not np.array_equal(x[0], x[1]) for x in leaves)
 
 
+@pytest.mark.slow
 def test_the_best_evaluation_on_the_way_is_kept_and_named(paxrun, tmp_path):
     """Evaluated after 40, 80 and 120 steps: `best` is the checkpoint of the highest."""
     result = paxrun(

@@ -55,6 +55,7 @@ def seen_rates(runner):
 # How long.
 
 
+@pytest.mark.slow
 def test_learn_returns_the_history_of_every_iteration():
     runner = parts()
 
@@ -79,6 +80,7 @@ def test_total_timesteps_are_rounded_up_and_counted_from_the_beginning():
     assert runner.learn(num_iterations=2)["total_timesteps"] == 30
 
 
+@pytest.mark.slow
 def test_the_plan_of_the_config_says_how_long():
     runner = parts(cfg={**SMALL, "num_updates": 2, "learning_rate_end": 0.0})
     rates = seen_rates(runner)
@@ -87,6 +89,7 @@ def test_the_plan_of_the_config_says_how_long():
     assert rates == pytest.approx([3e-4, 0.0], rel=1e-6)
 
 
+@pytest.mark.slow
 def test_a_schedule_without_a_plan_ends_with_learn():
     runner = parts(cfg={**SMALL, "learning_rate_end": 0.0})
     rates = seen_rates(runner)
@@ -110,6 +113,7 @@ def test_learn_refuses_to_guess_or_to_run_less_than_an_iteration():
 # Same numbers.
 
 
+@pytest.mark.slow
 def test_stages_one_by_one_give_the_same_bits_as_whole_chunks():
     """T1: fused = stepped, and = the methods of a loop of one's own."""
     fused, stepped, own = cart_pole(), cart_pole(), cart_pole()
@@ -326,6 +330,7 @@ def test_evaluation_plays_in_the_game_that_is_given():
 # Arguments.
 
 
+@pytest.mark.slow
 def test_a_dilemma_is_trained_against_a_co_player():
     env, params = paxenv.make("IPD", num_inner_steps=4)
     game = SinglePlayer(env, 0, (paxenv_agents.make_agent("TitForTat", env, 1),))
@@ -436,6 +441,7 @@ def test_an_update_without_a_rollout_is_refused():
         parts().update()
 
 
+@pytest.mark.slow
 def test_the_six_events_of_an_iteration_are_listed_first():
     assert EVENTS[:6] == (
         *("pre_iteration", "pre_rollout", "post_rollout"),

@@ -35,6 +35,7 @@ def dilemma(num_seeds=1):
     return Program(experiment, initial_state(experiment, keys, params))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [cart_pole, dilemma])
 def test_fused_stepped_and_single_iterations_give_the_same_bits(make):
     """T1."""
@@ -52,6 +53,7 @@ def test_fused_stepped_and_single_iterations_give_the_same_bits(make):
     assert fused.env_steps == 5 * fused.experiment.steps_per_iteration
 
 
+@pytest.mark.slow
 def test_seeds_in_one_program_are_those_of_their_own_programs():
     both, first = cart_pole(num_seeds=2), cart_pole()
     together, alone = both.run(3), first.run(3)

@@ -76,6 +76,7 @@ def assert_same_runs(plan, straight, resumed):
     assert results[0]["metrics"] == results[1]["metrics"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", RUNS)
 def test_ten_updates_and_ten_more_are_twenty(name, tmp_path):
     """T2: parameters, optimiser, schedules, keys, games, metrics."""
@@ -121,6 +122,7 @@ def test_a_killed_run_goes_on_in_a_new_process(name, tmp_path):
     assert_same_runs(plan, straight, RunDir.open(killed))
 
 
+@pytest.mark.slow
 def test_a_run_is_found_from_its_folders_and_relative_paths(tmp_path, monkeypatch):
     """A60, A65: the run directory, its checkpoints, one of them; not an empty one."""
     monkeypatch.chdir(tmp_path)

@@ -289,6 +289,7 @@ def test_rendering_does_not_disturb_the_trial() -> None:
         assert_same(plain.step(action), drawn.step(action))
 
 
+@pytest.mark.slow
 def test_stepping_imports_no_plotting_library(run_python) -> None:
     """A83."""
     printed = run_python(

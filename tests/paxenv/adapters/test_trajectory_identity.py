@@ -110,6 +110,7 @@ def test_the_parallel_environment_equals_the_replay(game: str) -> None:
             obs, _ = env.reset()
 
 
+@pytest.mark.slow
 def test_seating_opponents_changes_nothing_in_the_game() -> None:
     """The joint replay of the actions that were played is the seated game."""
     env = gymnasium.make("pax/CoinGame-v0", opponent="Random", **CASES["CoinGame-v0"])

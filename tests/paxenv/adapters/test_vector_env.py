@@ -25,6 +25,7 @@ def make(**kwargs: Any) -> GymnasiumVectorEnv:
     return gymnasium.make_vec("pax/IPD-v0", **kwargs)  # type: ignore[return-value]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("game", GAMES)
 def test_every_game_stays_in_its_batched_spaces(game: str) -> None:
     """A17: with warnings as errors, over several trials."""
@@ -42,6 +43,7 @@ def test_every_game_stays_in_its_batched_spaces(game: str) -> None:
             assert rewards.shape == terminated.shape == truncated.shape == (3,)
 
 
+@pytest.mark.slow
 def test_the_fast_path_is_our_batched_class_and_gets_the_keywords() -> None:
     """A11: payoff and horizon act in all modes; equal actions are paid equally."""
     options = {"num_envs": 8, "payoff": STAG_HUNT, "num_inner_steps": 7, "game": None}
@@ -216,6 +218,7 @@ def test_a_seed_that_some_lane_cannot_have_is_named(seed: int) -> None:
         make(num_envs=2).reset(seed=seed)
 
 
+@pytest.mark.slow
 def test_episodes_of_one_seed_do_not_repeat() -> None:
     """A31: 400 trials of the coin game open with more than 300 layouts."""
     envs = gymnasium.make_vec(
@@ -259,6 +262,7 @@ def test_arrays_are_fresh_and_writable() -> None:
     assert_same(envs.step(np.zeros(2, int)), twin.step(np.zeros(2, int)))
 
 
+@pytest.mark.slow
 def test_device_arrays_hold_the_same_numbers_as_copies() -> None:
     for mode in (AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP):
         options = {"num_envs": 4, "num_inner_steps": 3, "autoreset_mode": mode}

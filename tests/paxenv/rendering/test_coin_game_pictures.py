@@ -85,6 +85,7 @@ def test_text_shows_the_grid_and_the_last_step():
     )
 
 
+@pytest.mark.slow
 def test_pictures_need_no_plotting_library(run_python):
     """A83: neither making a game, nor playing it, nor its picture loads one."""
     printed = run_python(
