@@ -27,6 +27,10 @@ ELSEWHERE = (
 )
 
 
+# Commands that resolve everything and run nothing if asked.
+DRY_RUNS = ("rl", "sarl", "eval", "run", "parity")
+
+
 class Snippet(NamedTuple):
     """A fenced block; `line` is the page's line of its first line of text."""
 
@@ -139,13 +143,16 @@ def test_every_command_is_run_by_some_test():
 
 
 @pytest.mark.parametrize("page", sorted({c[0] for c in paxrun_commands()}))
-def test_paxrun_lines_are_accepted(page):
+def test_paxrun_lines_are_accepted(page, tmp_path):
     """`--dry-run` resolves everything that a run reads, and plays nothing."""
     from runners.cli import cli
 
+    docs = tmp_path / "docs"
+    docs.mkdir()
+    (docs / "experiments.md").write_text((ROOT / "docs/experiments.md").read_text())
     for _, line, command in [c for c in paxrun_commands() if c[0] == page]:
         words = shlex.split(command)[1:]
-        if words[0] in ("rl", "sarl", "eval", "run") and "--help" not in words:
+        if words[0] in DRY_RUNS and "--help" not in words:
             words.append("--dry-run")
         moves = "0\n" * 200 if words[0] == "play" else None
         result = CliRunner().invoke(cli, words, input=moves)
@@ -193,9 +200,18 @@ def test_every_stored_experiment_has_a_row_of_results():
     from runners.config import experiment_names
 
     text = (ROOT / "docs/experiments.md").read_text()
-    assert set(re.findall(r"^\| `([^`]+)` \|", text, re.MULTILINE)) == set(
+    assert set(re.findall(r"^\| `([^`]+)`[ |]", text, re.MULTILINE)) == set(
         experiment_names()
     )
+
+
+def test_the_tables_of_experiments_are_those_of_the_record():
+    """`paxrun parity --record docs` makes them; nobody edits them by hand."""
+    from runners.parity import page, record
+
+    text = (ROOT / "docs/experiments.md").read_text()
+    between = text.split(page.BEGIN)[1].split(page.END)[0]
+    assert between.strip() == page.render(record.read(ROOT / "docs")).strip()
 
 
 def test_the_readme_quotes_the_error_of_a_forgotten_import(run_python):

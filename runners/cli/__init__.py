@@ -21,6 +21,7 @@ COMMANDS = {
     "runs": "runners.cli.runs",
     "plot": "runners.cli.plot",
     "ckpt": "runners.cli.ckpt",
+    "parity": "runners.cli.parity",
 }
 ATTRIBUTES = {
     "eval": "evaluate",

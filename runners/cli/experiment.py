@@ -49,6 +49,9 @@ def experiment_options(command: Callable[..., None]) -> Callable[..., None]:
 def training_options(command: Callable[..., None]) -> Callable[..., None]:
     """Adds what to do with a `--save-dir` that holds a run already."""
     command = click.option(
+        "--quick", is_flag=True, help="The experiment's small size, of minutes."
+    )(command)
+    command = click.option(
         "--overwrite", is_flag=True, help="Delete the run in --save-dir first."
     )(command)
     return click.option(
@@ -206,7 +209,7 @@ def _finish(outcome: Any, run_dir: Any, as_json: bool) -> None:
 def _plan(words: tuple[str, ...], options: dict[str, Any]) -> Any:
     from runners.config import load
 
-    config_file = options.pop("config_file")
+    config_file, quick = options.pop("config_file"), options.pop("quick", False)
     run_dir = options.pop("run_dir", None)
     if not options.get("deterministic"):
         options.pop("deterministic", None)
@@ -215,7 +218,7 @@ def _plan(words: tuple[str, ...], options: dict[str, Any]) -> Any:
 
         config = config_of_run(run_dir, words, options)
     else:
-        config = load(words, config_file=config_file, options=options)
+        config = load(words, config_file=config_file, options=options, quick=quick)
     if config.num_devices > 1:
         # A CPU is divided before JAX starts, or never.
         from runners.devices import ensure_devices

@@ -54,7 +54,9 @@ HINTS = {
 }
 
 _FIELDS = typing.get_type_hints(ExperimentConfig)
-_KNOWN = [*_FIELDS, *ALIASES, "model_path", "run_path", "player", "eval"]
+#: The small size of a stored experiment: settings on top of its own.
+QUICK = "quick"
+_KNOWN = [*_FIELDS, *ALIASES, "model_path", "run_path", "player", "eval", QUICK]
 _KNOWN += ["agent1", "agent2"]
 
 
@@ -82,6 +84,8 @@ def normalise(data: Any, origin: str) -> Layer:
             for parent in reversed(parents):
                 value = {parent: value}
             value = value if parents else {ALIASES[key][0]: value[leaf]}
+        elif key == QUICK:
+            value = {QUICK: normalise(value, f"{origin}, {QUICK}")}
         elif key == "env":
             value = {"env": {"id": value} if isinstance(value, str) else value}
         elif key == "eval":
@@ -96,6 +100,20 @@ def normalise(data: Any, origin: str) -> Layer:
     if not isinstance(layer.get("env", {}), dict):
         raise ConfigError(f"{origin}: env must be a name or a mapping with an id")
     return layer
+
+
+def sized(layer: Layer, quick: bool) -> Layer:
+    """Returns a layer without its block `quick`, which lies on top if asked for.
+
+    Bands of the small size replace the others.
+    """
+    rest = {key: value for key, value in layer.items() if key != QUICK}
+    small = layer.get(QUICK, {})
+    if not quick or not small:
+        return rest
+    if "bands" in small:
+        rest.pop("bands", None)
+    return merge(rest, small)
 
 
 def merge(base: Layer, layer: Layer) -> Layer:
@@ -129,6 +147,8 @@ def build(layer: Layer) -> ExperimentConfig:
             values[key] = tuple(_build_agent(i, a) for i, a in enumerate(value))
         elif key == "wandb":
             values[key] = _build_wandb(value)
+        elif key == "bands":
+            values[key] = _build_bands(value)
         else:
             values[key] = coerce(value, _FIELDS[key], key)
     return ExperimentConfig(**values)
@@ -247,6 +267,15 @@ def _build_agent(index: int, value: Layer) -> AgentConfig:
     }
     options = {key: frozen(v) for key, v in value.items() if key not in own}
     return AgentConfig(**known, options=options)
+
+
+def _build_bands(value: Any) -> dict[str, tuple[float, float]]:
+    if not isinstance(value, dict):
+        raise ConfigError(f"bands must be METRIC: [low, high] lines, got {value!r}")
+    return {
+        str(metric): coerce(band, tuple[float, float], f"bands.{metric}")
+        for metric, band in value.items()
+    }
 
 
 def _build_wandb(value: Any) -> WandbConfig:

@@ -7,12 +7,12 @@ from typing import Any
 
 from paxenv.registry import UnknownGameError, closest, find
 from runners.config.documents import dump, parse
-from runners.config.layers import Layer, build, merge, normalise
+from runners.config.layers import Layer, build, merge, normalise, sized
 from runners.config.overrides import parse_words
 from runners.config.schema import ConfigError, ExperimentConfig, as_dict
 
 DEFAULT_EXPERIMENT = "ipd/ppo_v_tft"
-OWN_TO_A_STORED_ONE = ("name", "description", "expected", "source")
+OWN_TO_A_STORED_ONE = ("name", "description", "expected", "source", "bands")
 LOCAL_FOLDER = Path("conf") / "experiment"
 
 
@@ -21,6 +21,7 @@ def load(
     *,
     config_file: str | Path | None = None,
     options: Mapping[str, Any] | None = None,
+    quick: bool = False,
 ) -> ExperimentConfig:
     """Returns the config that a command line means.
 
@@ -32,6 +33,8 @@ def load(
         words: `[EXPERIMENT] [KEY=VALUE ...]`.
         config_file: A YAML file.
         options: Settings by key, `None` for those not given.
+        quick: Whether the experiment's block `quick`, its small size, lies on top of
+            its own settings; those without one are small.
 
     Raises:
         ConfigError: If anything is unknown or does not fit.
@@ -51,6 +54,9 @@ def load(
         base = read_experiment(overrides.experiment)
     elif implied:
         base = _implied_base(layers)
+    if config_file is not None:
+        layers[0] = sized(layers[0], quick)
+    base = sized(base, quick)
     whole = base
     for layer in layers:
         whole = merge(whole, layer)

@@ -102,6 +102,8 @@ class ExperimentConfig:
         description: What is played.
         expected: What comes out.
         source: Where the setting or the expectation comes from.
+        bands: What comes out in numbers: for each metric the lowest and the highest
+            mean over seeds, compared by `paxrun parity`.
         runner: `"rl"` trains everybody who learns; `"sarl"` trains player 1, to whom
             the others, who do not learn, are a part of the game; `"eval"` plays
             without learning.
@@ -142,6 +144,7 @@ class ExperimentConfig:
     description: str = ""
     expected: str = ""
     source: str = ""
+    bands: Mapping[str, tuple[float, float]] = dataclasses.field(default_factory=dict)
     runner: str = "rl"
     env: EnvConfig = dataclasses.field(default_factory=EnvConfig)
     agents: tuple[AgentConfig, ...] = ()
@@ -189,6 +192,11 @@ class ExperimentConfig:
             if getattr(self, field) < 0:
                 raise ConfigError(f"{field} must be >= 0, got {getattr(self, field)}")
         _check_member("non_finite", self.non_finite, NON_FINITE)
+        for metric, (low, high) in self.bands.items():
+            if not low <= high:
+                raise ConfigError(
+                    f"bands.{metric} must be [low, high], got {low, high}"
+                )
         if not 0 <= self.seed < MAX_SEED:
             raise ConfigError(f"seed must be in [0, 2**31), got {self.seed}")
 
@@ -203,6 +211,7 @@ def as_dict(config: ExperimentConfig) -> dict[str, Any]:
     """Returns a config as plain data; `build` of it gives an equal config."""
     data = {f.name: getattr(config, f.name) for f in dataclasses.fields(config)}
     data["env"] = {"id": config.env.id, **_plain(config.env.options)}
+    data["bands"] = {metric: list(band) for metric, band in config.bands.items()}
     data["agents"] = [_agent_dict(agent) for agent in config.agents]
     data["wandb"] = dataclasses.asdict(config.wandb)
     return data

@@ -1,0 +1,1 @@
+"""Stored experiments held against the outcomes that they state."""
