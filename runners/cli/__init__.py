@@ -22,6 +22,7 @@ COMMANDS = {
     "plot": "runners.cli.plot",
     "ckpt": "runners.cli.ckpt",
     "parity": "runners.cli.parity",
+    "probe": "runners.cli.probe",
 }
 ATTRIBUTES = {
     "eval": "evaluate",

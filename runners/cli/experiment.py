@@ -160,7 +160,7 @@ def run_experiment(words: tuple[str, ...], options: dict[str, Any]) -> None:
     as_json, dry_run = options.pop("as_json"), options.pop("dry_run")
     go_on, overwrite = options.pop("resume", False), options.pop("overwrite", False)
     with user_errors(every_value_error=True):
-        plan = _plan(words, options)
+        plan = plan_of_words(words, options)
     _announce(plan)
     if dry_run:
         _show(plan, as_json)
@@ -206,7 +206,8 @@ def _finish(outcome: Any, run_dir: Any, as_json: bool) -> None:
         click.get_current_context().exit(INTERRUPTED)
 
 
-def _plan(words: tuple[str, ...], options: dict[str, Any]) -> Any:
+def plan_of_words(words: tuple[str, ...], options: dict[str, Any]) -> Any:
+    """Returns the checked plan that words and options mean."""
     from runners.config import load
 
     config_file, quick = options.pop("config_file"), options.pop("quick", False)

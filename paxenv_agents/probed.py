@@ -1,0 +1,93 @@
+"""An agent that is watched, and made to take one action at one step."""
+
+import dataclasses
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+
+from paxenv_agents.agent import Agent
+from paxenv_agents.types import MemoryState, TrainingState
+
+
+@dataclasses.dataclass(frozen=True)
+class Probed(Agent):
+    """Plays as `agent`, but takes `action` at step `at` of every inner episode.
+
+    What it plays is recorded, as if it learnt on the trial clock; it never changes. The
+    agent draws the same numbers as it would alone, so that play with and without the
+    forced step is the same up to that step.
+
+    Attributes:
+        agent: Who plays. Its training state is that of the whole.
+        at: The step, from 0; None forces nothing.
+        action: The forced action, in a `Discrete` space.
+
+    Raises:
+        ValueError: If an action is forced on a seat without discrete actions.
+
+    Example:
+        >>> titfortat = make_agent("TitForTat", env)
+        >>> Probed.of(titfortat, at=10, action=1)
+    """
+
+    _: dataclasses.KW_ONLY
+    agent: Agent
+    at: int | None = None
+    action: int = 1
+
+    learns: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        choices = getattr(self.action_space, "n", None)
+        if self.at is None:
+            return
+        if choices is None:
+            raise ValueError(
+                f"an action is forced in discrete games only, this seat has "
+                f"{self.action_space}"
+            )
+        if not 0 <= self.action < choices:
+            raise ValueError(
+                f"the forced action must be in [0, {choices}), got {self.action}"
+            )
+
+    @classmethod
+    def of(cls, agent: Agent, *, at: int | None = None, action: int = 1) -> "Probed":
+        """Returns the agent, watched, in its own seat."""
+        spaces = (agent.observation_space, agent.action_space)
+        return cls(*spaces, agent=agent, at=at, action=action)
+
+    def init_state(self, key: jax.Array) -> TrainingState:
+        return self.agent.init_state(key)
+
+    def init_memory(self, key: jax.Array, hidden: jax.Array) -> MemoryState:
+        own = self.agent.init_memory(key, self.agent.init_hidden(1)[0])
+        return MemoryState(hidden=hidden, key=key, extras=_extras(own, 0))
+
+    def reset_memory(self, memory: MemoryState, eval: bool = False) -> MemoryState:
+        own = memory.extras["own"].replace(key=memory.key)
+        return memory.replace(extras=_extras(self.agent.reset_memory(own, eval), 0))
+
+    def end_inner_episode(
+        self, state: TrainingState, memory: MemoryState
+    ) -> MemoryState:
+        own = self.agent.end_inner_episode(state, memory.extras["own"])
+        return memory.replace(extras=_extras(own, 0))
+
+    def policy(
+        self, state: TrainingState, obs: Any, memory: MemoryState
+    ) -> tuple[jax.Array, TrainingState, MemoryState]:
+        step, own = memory.extras["step"], memory.extras["own"]
+        chosen, _, after = self.agent.policy(state, obs, own.replace(key=memory.key))
+        if self.at is not None:
+            chosen = jnp.where(step == self.at, self.action, chosen)
+        extras = _extras(after.replace(key=own.key), step + 1)
+        return chosen, state, memory.replace(key=after.key, extras=extras)
+
+
+def _extras(own: MemoryState, step: Any) -> dict[str, Any]:
+    # What an engine records of a learner; a probe has no use for either.
+    zero = jnp.zeros((), jnp.float32)
+    step = jnp.asarray(step, jnp.int32)
+    return {"own": own, "step": step, "log_probs": zero, "values": zero}

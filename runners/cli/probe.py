@@ -1,0 +1,85 @@
+"""`paxrun probe`: one forced action, and how the co-players answer it."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from runners.cli.errors import SettingsCommand, user_errors
+from runners.cli.experiment import experiment_options, plan_of_words
+
+
+@click.command("probe", cls=SettingsCommand)
+@experiment_options
+@click.option("--run-dir", metavar="DIR", help="Probe the agents of a finished run.")
+@click.option("--deterministic", is_flag=True, help="Take the likeliest actions.")
+@click.option(
+    "--forced",
+    metavar="N",
+    type=int,
+    default=1,
+    show_default=True,
+    help="Which player is forced.",
+)
+@click.option(
+    "--at",
+    metavar="STEP",
+    type=int,
+    default=10,
+    show_default=True,
+    help="The step at which it is, from 0.",
+)
+@click.option(
+    "--action",
+    metavar="A",
+    type=int,
+    default=1,
+    show_default=True,
+    help="What it has to do; 1 is to defect.",
+)
+@click.option(
+    "--window",
+    metavar="N",
+    type=click.IntRange(min=1),
+    default=10,
+    show_default=True,
+    help="Steps shown before and after.",
+)
+@click.option(
+    "--out", metavar="FILE", default="probe.png", show_default=True, help="The picture."
+)
+def probe(
+    words: tuple[str, ...],
+    forced: int,
+    at: int,
+    action: int,
+    window: int,
+    out: str,
+    as_json: bool,
+    dry_run: bool,
+    **options: Any,
+) -> None:
+    """Force one action and show what the others do in the steps that follow.
+
+    Every game is played twice with the same random numbers, with and without the forced
+    action; nobody learns.
+    """
+    from runners.probe import probe as respond
+    from runners.probe_report import draw, table
+
+    with user_errors(every_value_error=True):
+        plan = plan_of_words(words, {"num_outer_steps": 1, **options, "runner": "eval"})
+        if dry_run:
+            click.echo(f"{plan.title}, player {forced} forced at step {at}")
+            return
+        response = respond(plan, player=forced, at=at, action=action, window=window)
+    draw(response, plan, forced, Path(out))
+    if as_json:
+        click.echo(json.dumps({**response.as_dict(), "picture": out}, indent=2))
+        return
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    console.print(table(response, plan, forced))
+    console.print(f"picture: {out}", soft_wrap=True)
