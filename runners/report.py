@@ -83,7 +83,7 @@ def captions(outcome: Outcome) -> list[str]:
         else "; one seed, so no interval (--num-seeds 8 gives one)"
     )
     whole = [
-        f"{label(q)} {_number(named[Name(q)])}"
+        f"{label(q)} {number(named[Name(q)])}"
         for q in quantities(named, of_players=False)
         if q in ("welfare", "equality") and len(plan.names) > 1
     ]
@@ -107,14 +107,14 @@ def _cell(named: dict[Name, Estimate], name: Name) -> str:
     value = named[name]
     if name.quantity in COUNTS:
         value = scaled(value, 1 / named[Name("count")].mean)
-    return _number(value)
+    return number(value)
 
 
 def _state_cell(named: dict[Name, Estimate], name: Name) -> Text:
     value = named.get(name)
     if value is None or not value.count:
         return Text("not visited", style="dim")
-    return Text(_number(value))
+    return Text(number(value))
 
 
 def _with_share(
@@ -126,7 +126,8 @@ def _with_share(
     return cell
 
 
-def _number(value: Estimate) -> str:
+def number(value: Estimate) -> str:
+    """Returns a mean with its interval, in about four digits."""
     if not value.count:
         return NOTHING
     digits = _digits(value.mean)

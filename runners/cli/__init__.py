@@ -23,6 +23,7 @@ COMMANDS = {
     "ckpt": "runners.cli.ckpt",
     "parity": "runners.cli.parity",
     "probe": "runners.cli.probe",
+    "held-out": "runners.cli.held_out",
 }
 ATTRIBUTES = {
     "eval": "evaluate",
@@ -30,6 +31,7 @@ ATTRIBUTES = {
     "config": "config_group",
     "runs": "runs_group",
     "ckpt": "ckpt_group",
+    "held-out": "held_out",
 }
 
 HELP = """Social-dilemma games and learning agents, from the command line.

@@ -1,0 +1,73 @@
+"""A finished run's agents against co-players that they were not trained with."""
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from runners.cli import cli
+
+WORDS = ("num_inner_steps=10", "num_envs=4", "total_timesteps=40", "plot=false")
+
+
+@pytest.fixture(scope="module")
+def run_dir(tmp_path_factory):
+    """A learner that starts from the equal mix, after one iteration of no step size."""
+    path = tmp_path_factory.mktemp("run") / "run"
+    words = ["rl", "--env", "IPD", "--agent1", "Tabular", "--agent2", "TitForTat"]
+    words += [*WORDS, "agent1.learning_rate=0", "tensorboard=false"]
+    words += ["agent1.num_minibatches=2", "num_seeds=2", "--save-dir", str(path)]
+    result = CliRunner().invoke(cli, words)
+    assert result.exit_code == 0, result.output
+    return path
+
+
+def held_out(run_dir, *words):
+    return CliRunner().invoke(cli, ["held-out", str(run_dir), *words])
+
+
+def test_every_change_is_a_row_beside_play_as_trained(run_dir):
+    """Half of the time a defection: against AllC -1 * 1/2 * 3 ... against AllD."""
+    result = held_out(
+        run_dir,
+        *("--vary", "agent2=AllC", "--vary", "agent2=AllD num_inner_steps=400"),
+        *("num_envs=200", "--json"),
+    )
+    assert result.exit_code == 0, result.output
+    trained, all_c, all_d = json.loads(result.stdout)
+    assert trained["setting"] == "as trained"
+    assert all_c["setting"] == "agent2=AllC"
+    reward = "episode/reward_per_step/player_{}".format
+
+    def mean(row, player):
+        return row["metrics"][reward(player)]["mean"]
+
+    # A fair coin against AllC: (-1 + 0) / 2 and (-1 - 3) / 2; against AllD: (-3 - 2) / 2.
+    assert mean(all_c, 1) == pytest.approx(-0.5, abs=0.05)
+    assert mean(all_c, 2) == pytest.approx(-2.0, abs=0.1)
+    assert mean(all_d, 1) == pytest.approx(-2.5, abs=0.02)
+    assert all_d["metrics"]["episode/length"]["mean"] == 400
+    assert json.loads((run_dir / "artifacts/held_out.json").read_text())[1] == all_c
+
+
+def test_the_table_has_a_column_for_each_player(run_dir):
+    result = held_out(run_dir, "--vary", "agent2=AllD")
+    assert result.exit_code == 0, result.output
+    assert "as trained" in result.output
+    assert "agent2=AllD" in result.output
+    assert result.output.count("player 2") == 2
+
+
+@pytest.mark.parametrize(
+    ("vary", "said"),
+    [
+        ("agent2", "written KEY=VALUE"),
+        ("agent2.lerning_rate=1", "lerning_rate"),
+        ("agent2=TitForTad", "TitForTat"),
+    ],
+)
+def test_mistakes_are_usage_errors(run_dir, vary, said):
+    result = held_out(run_dir, "--vary", vary)
+    assert result.exit_code == 2, result.output
+    assert said in result.output
+    assert CliRunner().invoke(cli, ["held-out", str(run_dir)]).exit_code == 2
