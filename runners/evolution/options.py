@@ -120,7 +120,7 @@ class ESOptions:
                 raise ValueError(f"es.{name} must be >= {least}, got {value}")
         for name in _POSITIVE:
             value = getattr(self, name)
-            if value is not None and not (0 < value and math.isfinite(value)):
+            if value is not None and not (value > 0 and math.isfinite(value)):
                 raise ValueError(f"es.{name} must be > 0, got {value}")
         for name in _SHARES:
             value = getattr(self, name)
@@ -150,9 +150,7 @@ SHARED = (
     *("opponent", "top_k"),
 )
 _POSITIVE = ("sigma_init", "learning_rate", "eps")
-_SHARES = (
-    *("sigma_decay", "learning_rate_decay", "beta_1", "beta_2", "elite_ratio"),
-)
+_SHARES = (*("sigma_decay", "learning_rate_decay", "beta_1", "beta_2", "elite_ratio"),)
 
 
 def option_types() -> dict[str, Any]:

@@ -135,9 +135,7 @@ class Search:
             after = where(state.generation == 0, _like(opened, after), after)
         after = where(jnp.any(known), after, state.strategy)
         best = archive.with_members(state.best, members, fitness, state.generation)
-        new = state.replace(
-            strategy=after, best=best, generation=state.generation + 1
-        )
+        new = state.replace(strategy=after, best=best, generation=state.generation + 1)
         return new, self._report(new, fitness, known, solution)
 
     def mean(self, state: SearchState, solution: Any) -> Any:
@@ -165,7 +163,9 @@ class Search:
             leaves, tree = jax.tree.flatten(solution)
             bounds = {"minval": options.init_min, "maxval": options.init_max}
             return tree.unflatten(
-                jax.random.uniform(jax.random.fold_in(key, i), x.shape, x.dtype, **bounds)
+                jax.random.uniform(
+                    jax.random.fold_in(key, i), x.shape, x.dtype, **bounds
+                )
                 for i, x in enumerate(leaves)
             )
         if options.init == "zero":
@@ -174,7 +174,10 @@ class Search:
 
     def _first(self, key: jax.Array, start: Any) -> Any:
         """Returns the first population of a strategy that keeps one."""
-        size, sigma = self.options.population_size, strategies.first_spread(self.options)
+        size, sigma = (
+            self.options.population_size,
+            strategies.first_spread(self.options),
+        )
         leaves, tree = jax.tree.flatten(start)
         return tree.unflatten(
             x + sigma * jax.random.normal(jax.random.fold_in(key, i), (size, *x.shape))
@@ -231,7 +234,9 @@ def _copies(tree: Any, n: int) -> Any:
 
 def _strong(tree: Any) -> Any:
     """Returns arrays for Python numbers, so that a loop can carry the state."""
-    return jax.tree.map(lambda x: jax.lax.convert_element_type(x, jnp.result_type(x)), tree)
+    return jax.tree.map(
+        lambda x: jax.lax.convert_element_type(x, jnp.result_type(x)), tree
+    )
 
 
 def _like(new: Any, old: Any) -> Any:

@@ -329,9 +329,10 @@ _DIMENSIONS = 8
 @functools.cache
 def _bare(strategy: Strategy) -> Any:
     """Returns a strategy of its own defaults, to be looked at."""
+    solution = jnp.zeros(_DIMENSIONS)
     arguments: dict[str, Any] = {}
     if strategy.several:
         arguments["num_populations"] = NUM_POPULATIONS
     if "sampling_fn" in strategy.arguments:
-        arguments["sampling_fn"] = _sampler(jnp.zeros(_DIMENSIONS), 1.0, (None, None))
-    return strategy.make(population_size=8, solution=jnp.zeros(_DIMENSIONS), **arguments)
+        arguments["sampling_fn"] = _sampler(solution, 1.0, (None, None))
+    return strategy.make(population_size=8, solution=solution, **arguments)
