@@ -20,6 +20,7 @@ from runners.config.schema import (
     WandbConfig,
     did_you_mean,
 )
+from runners.evolution.options import ESOptions, option_types, renamed
 
 Layer = dict[str, Any]
 
@@ -32,6 +33,11 @@ ALIASES = {
     "num_outer_steps": ("env", "num_outer_steps"),
     "env_id": ("env", "id"),
     "num_opps": ("num_opponents",),
+    "popsize": ("es", "population_size"),
+    "population_size": ("es", "population_size"),
+    "num_generations": ("es", "num_generations"),
+    "num_gens": ("es", "num_generations"),
+    "top_k": ("es", "top_k"),
 }
 #: Settings of one agent that may stand at the top, for the agent of `player`.
 WEIGHTS = ("model_path", "run_path", "player")
@@ -54,7 +60,7 @@ HINTS = {
 }
 
 _FIELDS = typing.get_type_hints(ExperimentConfig)
-_KNOWN = [*_FIELDS, *ALIASES, "model_path", "run_path", "player", "eval"]
+_KNOWN = [*_FIELDS, *ALIASES, "quick", "model_path", "run_path", "player", "eval"]
 _KNOWN += ["agent1", "agent2"]
 
 
@@ -86,6 +92,12 @@ def normalise(data: Any, origin: str) -> Layer:
             value = {"env": {"id": value} if isinstance(value, str) else value}
         elif key == "eval":
             value = {"runner": "eval" if coerce(value, bool, "eval") else "rl"}
+        elif key == "es":
+            value = {"es": _es(value, origin)}
+        elif key == "quick" and isinstance(value, dict):
+            value = {"quick": normalise(value, f"{origin}: quick")}
+        elif key == "quick":
+            value = {"quick": coerce(value, bool, "quick")}
         elif key == "agents":
             value = {"agents": [_agent(a, "agents", origin) for a in value or []]}
         elif AGENT_KEY.match(key):
@@ -106,6 +118,9 @@ def merge(base: Layer, layer: Layer) -> Layer:
     """
     merged = copy.deepcopy(base)
     top = copy.deepcopy(layer)
+    if "total_timesteps" in top and "num_generations" not in top.get("es", {}):
+        # The last word on how long a run is stands.
+        merged.get("es", {}).pop("num_generations", None)
     if "agents" in top:
         merged["agents"] = top.pop("agents")
     patches = {key: top.pop(key) for key in list(top) if AGENT_KEY.match(key)}
@@ -129,6 +144,8 @@ def build(layer: Layer) -> ExperimentConfig:
             values[key] = tuple(_build_agent(i, a) for i, a in enumerate(value))
         elif key == "wandb":
             values[key] = _build_wandb(value)
+        elif key == "es":
+            values[key] = build_es(value)
         else:
             values[key] = coerce(value, _FIELDS[key], key)
     return ExperimentConfig(**values)
@@ -174,6 +191,8 @@ def _check_key(key: Any, origin: str) -> None:
 def _agent(value: Any, key: str, origin: str) -> Layer:
     if isinstance(value, str):
         return {"name": value}
+    if isinstance(value, dict) and value.get("es") is not None:
+        return {**value, "es": _es(value["es"], origin)}
     if isinstance(value, dict):
         return value
     raise ConfigError(
@@ -247,6 +266,30 @@ def _build_agent(index: int, value: Layer) -> AgentConfig:
     }
     options = {key: frozen(v) for key, v in value.items() if key not in own}
     return AgentConfig(**known, options=options)
+
+
+def build_es(value: Layer, where: str = "es") -> ESOptions:
+    """Returns the options of an evolution; those of no name here are the strategy's."""
+    hints = option_types()
+    known = {
+        k: coerce(v, hints[k], f"{where}.{k}") for k, v in value.items() if k in hints
+    }
+    own = {k: _number(v, f"{where}.{k}") for k, v in value.items() if k not in hints}
+    return ESOptions(**known, options=own)
+
+
+def _number(value: Any, where: str) -> bool | int | float:
+    if isinstance(value, bool | int):
+        return value
+    return coerce(value, float, where)
+
+
+def _es(value: Any, origin: str) -> Layer:
+    if isinstance(value, dict):
+        return renamed(value, "es")
+    raise ConfigError(
+        f"{origin}: es must be a mapping such as {{strategy: Open_ES}}, got {value!r}"
+    )
 
 
 def _build_wandb(value: Any) -> WandbConfig:

@@ -24,7 +24,8 @@ def load(
 ) -> ExperimentConfig:
     """Returns the config that a command line means.
 
-    Defaults < stored experiment < config file < `KEY=VALUE` < options. Without an
+    Defaults < stored experiment < config file < their `quick` sizes, if asked for <
+    `KEY=VALUE` < options. Without an
     experiment and a file, the default experiment stands, unless another game is asked
     for: then that game's own defaults.
 
@@ -43,14 +44,18 @@ def load(
         normalise({key: value}, f"option --{key.replace('_', '-')}")
         for key, value in given.items()
     ]
-    if config_file is not None:
-        layers.insert(0, _read_file(Path(config_file)))
     base: Layer = {}
     implied = overrides.experiment is None and config_file is None
     if overrides.experiment is not None:
         base = read_experiment(overrides.experiment)
     elif implied:
         base = _implied_base(layers)
+    if config_file is not None:
+        base = merge(base, _read_file(Path(config_file)))
+    smaller = base.pop("quick", None)
+    flags = [layer.pop("quick") for layer in layers if "quick" in layer]
+    if flags and flags[-1]:
+        base = merge(base, _quick(smaller, base))
     whole = base
     for layer in layers:
         whole = merge(whole, layer)
@@ -92,6 +97,16 @@ def experiment_names() -> tuple[str, ...]:
 def to_yaml(config: ExperimentConfig) -> str:
     """Returns a config as YAML; `--config` of it gives an equal config."""
     return dump(as_dict(config))
+
+
+def _quick(smaller: Layer | None, base: Layer) -> Layer:
+    """Returns the layer that makes a stored experiment smaller."""
+    if not isinstance(smaller, dict):
+        name = base.get("name", "this experiment")
+        raise ConfigError(
+            f"{name} has no quick size: choose total_timesteps=N or a smaller game"
+        )
+    return smaller
 
 
 def _read(name: str, seen: tuple[str, ...]) -> Layer:
