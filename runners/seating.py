@@ -112,7 +112,7 @@ def make_slot(
     slot = Slot(
         agent=made,
         players=players,
-        clock="inner" if config.runner == "evo" else agent.clock,
+        clock=agent.clock,
         reset="trial" if config.runner == "evo" and made.learns else "never",
         per_opponent=made.learns and config.num_opponents > 1 and index > 0,
     )

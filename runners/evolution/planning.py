@@ -18,7 +18,10 @@ MIN_EVALUATED_OPPONENTS = 16
 def evolution(
     agents: tuple[AgentConfig, ...], options: ESOptions
 ) -> tuple[tuple[AgentConfig, ...], Evolution]:
-    """Returns the agents, those that are searched marked by `es`, and the evolution.
+    """Returns the agents and the evolution.
+
+    Agents that are searched are marked by `es`; others who learn do so on the inner
+    clock, since they start anew in each trial.
 
     Raises:
         ValueError: If an option is unknown, or a strategy cannot do what is asked.
@@ -29,6 +32,7 @@ def evolution(
         None if agent.es is None else _search(f"agent{i + 1}.es", agent, options)
         for i, agent in enumerate(agents)
     )
+    agents = tuple(dataclasses.replace(agent, clock="inner") for agent in agents)
     return agents, Evolution(
         searches=searches,
         objective=options.objective,
