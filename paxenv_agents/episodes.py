@@ -151,6 +151,24 @@ def with_end(
     )
 
 
+def joined(a: Episodes, b: Episodes) -> Episodes:
+    """Returns the statistics of both, axis by axis."""
+    both = jax.tree.map(jnp.add, a, b)
+    return both.replace(
+        lowest=jnp.minimum(a.lowest, b.lowest),
+        highest=jnp.maximum(a.highest, b.highest),
+    )
+
+
+def nothing_like(shapes: Episodes) -> Episodes:
+    """Returns the statistics of no episode, in these shapes and dtypes."""
+    none = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
+    return none.replace(
+        lowest=jnp.full_like(none.lowest, jnp.inf),
+        highest=jnp.full_like(none.highest, -jnp.inf),
+    )
+
+
 def summed(episodes: Episodes) -> Episodes:
     """Returns the statistics over all leading axes: scalars, and `[players]`."""
 

@@ -4,6 +4,7 @@ Axes, outermost first: inner episodes, steps, games. Callers add opponents and
 populations outside by `vmap`.
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -55,7 +56,13 @@ class Trial(NamedTuple):
 
 
 def play_trial(
-    lineup: Lineup, params: Any, states: States, lane_keys: jax.Array, e: jax.Array
+    lineup: Lineup,
+    params: Any,
+    states: States,
+    lane_keys: jax.Array,
+    e: jax.Array,
+    *,
+    scan: Callable[..., Any] = jax.lax.scan,
 ) -> Trial:
     """Plays trial number `e` of every lane, with inner-clock updates in between.
 
@@ -68,6 +75,8 @@ def play_trial(
         states: Training states in the order of the slots.
         lane_keys: Typed keys `[games]`; only folded.
         e: int32 scalar.
+        scan: What runs the inner episodes and keeps what they return:
+            `paxenv_agents.streaming.summed_scan` keeps sums.
     """
     env = lineup.env
     episode_keys = jax.vmap(keys.episode, (0, None))(lane_keys, e)
@@ -97,7 +106,7 @@ def play_trial(
         table = cross_boundary(lineup, params, states, table, episode_keys)
         return (states, table), out
 
-    (states, table), (stacked, episodes, stats) = jax.lax.scan(
+    (states, table), (stacked, episodes, stats) = scan(
         inner_episode, (states, table), numbers
     )
     totals = jax.tree.map(lambda x: x.sum(0), table.metrics.totals)

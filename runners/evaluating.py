@@ -39,7 +39,10 @@ class Evaluation:
             fold = jax.vmap(jax.random.fold_in, (0, None))
             keys = fold(fold(keys, PERIODIC), jnp.uint32(env_steps % 2**32))
         state = initial_state(self.plan.experiment, keys, self.plan.params)
-        state = with_agents(state, dict(enumerate(agents)))
+        slots = self.plan.experiment.slots
+        # Who starts anew in each trial brings nothing from training.
+        given = {i: a for i, a in enumerate(agents) if slots[i].reset_interval != 1}
+        state = with_agents(state, given)
         if self._program is None:
             self._program = Program(self.plan.experiment, state)
         else:

@@ -11,17 +11,30 @@ from jax.sharding import Mesh
 
 from paxenv.environment import Environment
 from paxenv_agents.lineup import Lineup, Slot
-from paxenv_agents.play import Trial, play_trial
-from paxenv_agents.stream import Rollout, open_stream, play_steps
+from paxenv_agents.play import Trial
+from paxenv_agents.stream import Rollout
+from paxenv_agents.streaming import summed_scan
 from paxenv_agents.types import TrainingState
 from runners import placement
-from runners.axes import map_axis
-from runners.outer import Frozen, Gradient, OuterState
+from runners.evolution.population import Generation, play_population
+from runners.lanes import LANES, lane_keys, open_streams, play_opponents, play_trials
+from runners.outer import Gradient, OuterOptimiser, OuterState
 from runners.rows import RETURNS, Row, rollout_row, update_row
 
-# Tags under the run key.
-LANES, AGENTS, OUTER, SAMPLERS = range(4)
-COMMON_MEMBER = 0
+__all__ = [
+    "Experiment",
+    "Played",
+    "RunState",
+    "begun",
+    "iterate",
+    "lane_keys",
+    "rollout",
+    "train_chunk",
+    "update",
+]
+
+# Tags under the run key; those of the lanes and of evaluations lie elsewhere.
+AGENTS, OUTER, SAMPLERS = range(LANES + 1, LANES + 4)
 
 
 class Played(NamedTuple):
@@ -33,7 +46,7 @@ class Played(NamedTuple):
         outer: The outer optimiser's state after `ask`.
     """
 
-    play: Trial | Rollout
+    play: Trial | Rollout | Generation
     outer: OuterState
 
 
@@ -88,7 +101,7 @@ class Experiment:
 
     env: Environment
     slots: tuple[Slot, ...]
-    outer: Gradient | Frozen = dataclasses.field(default_factory=Gradient)
+    outer: OuterOptimiser = dataclasses.field(default_factory=Gradient)
     num_games: int = 1
     num_opponents: int = 1
     chunk_size: int = 64
@@ -101,11 +114,15 @@ class Experiment:
         for field in ("num_opponents", "chunk_size"):
             if getattr(self, field) < 1:
                 raise ValueError(f"{field} must be >= 1, got {getattr(self, field)}")
-        if self.mesh is not None:
+        members = self.outer.num_members
+        if self.mesh is not None and members is None:
             placement.check_games(self.num_games, self.mesh)
+        elif self.mesh is not None and members is not None:
+            placement.check_members(members, self.mesh)
         if self.num_steps is not None:
             self._check_stream(self.num_steps)
             return
+        self.outer.check(self.lineup)
         for i, slot in enumerate(self.slots):
             shared = not slot.per_opponent and self.num_opponents > 1
             if shared and self.lineup.clock(i) == "inner":
@@ -125,6 +142,8 @@ class Experiment:
     def _check_stream(self, num_steps: int) -> None:
         if num_steps < 1:
             raise ValueError(f"num_steps must be >= 1, got {num_steps}")
+        if self.outer.num_members is not None:
+            raise ValueError("members of a population play trials: leave num_steps out")
         for slot in self.slots:
             if slot.reset != "never" or slot.schedule is not None:
                 raise ValueError(
@@ -143,7 +162,8 @@ class Experiment:
         steps = self.num_steps
         if steps is None:
             steps = self.env.num_inner_steps * self.env.num_outer_steps
-        return steps * self.num_games * self.num_opponents
+        trials = self.outer.num_trials
+        return steps * self.num_games * self.num_opponents * trials
 
     def init(self, run_key: jax.Array, params: Any) -> RunState:
         """Returns the state before the first iteration; shares no buffer with `params`.
@@ -162,9 +182,18 @@ class Experiment:
             params=params,
             outer=OuterState(agents=placement.learners_on(self.mesh, agents)),
         )
+        state = begun(self, state)
         if self.num_steps is not None:
-            state = state.replace(stream=_open_streams(self, state))
+            state = state.replace(stream=open_streams(self, state))
         return jax.tree.map(jnp.copy, state)
+
+
+def begun(experiment: Experiment, state: RunState) -> RunState:
+    """Returns a state whose outer optimiser begins with the agents that are there."""
+    outer = experiment.outer.begin(
+        _outer_key(state, 2), experiment.lineup, state.outer.agents
+    )
+    return state.replace(outer=outer)
 
 
 def train_chunk(
@@ -223,12 +252,18 @@ def iterate(experiment: Experiment, state: RunState) -> tuple[RunState, Row]:
 def rollout(experiment: Experiment, state: RunState) -> tuple[Played, Row]:
     """Plays in every lane what one update learns from; changes no learner."""
     e = state.iteration
-    members, outer = experiment.outer.ask(_outer_key(state, 0), state.outer)
+    members, outer = experiment.outer.ask(
+        _outer_key(state, 0), state.outer, experiment.lineup
+    )
     members = tuple(
         _restarted(experiment, i, member, state.key, e)
         for i, member in enumerate(members)
     )
-    play = _play_opponents(experiment, state, members)
+    if experiment.outer.num_members is None:
+        play = play_opponents(experiment, state, members)
+    else:
+        one = functools.partial(play_trials, experiment, state, scan=summed_scan)
+        play = play_population(experiment, members, one)
     row = rollout_row(experiment.env, experiment.slots, play)
     if experiment.keep_returns and isinstance(play, Rollout):
         row[RETURNS] = play.returns[..., 0].astype(jnp.float32)
@@ -254,59 +289,6 @@ def update(
 def _outer_key(state: RunState, stage: int) -> jax.Array:
     key = jax.random.fold_in(jax.random.fold_in(state.key, OUTER), state.iteration)
     return jax.random.fold_in(key, stage)
-
-
-def lane_keys(experiment: Experiment, run_key: jax.Array) -> jax.Array:
-    """Returns the keys of all lanes, `[opponents, games]`, for `paxenv.replay`."""
-    root = jax.random.fold_in(jax.random.fold_in(run_key, LANES), COMMON_MEMBER)
-    fold = jax.random.fold_in
-    opponents = jax.vmap(fold, (None, 0))(root, jnp.arange(experiment.num_opponents))
-    games = jnp.arange(experiment.num_games)
-    return jax.vmap(lambda k: jax.vmap(fold, (None, 0))(k, games))(opponents)
-
-
-def _open_streams(experiment: Experiment, state: RunState) -> Any:
-    """Opens the endless games against every opponent, `[opponents, games, ...]`."""
-    lanes = placement.games_on(experiment.mesh, lane_keys(experiment, state.key))
-    streams = map_axis(
-        functools.partial(open_stream, experiment.lineup),
-        (None, _state_axes(experiment), 0),
-        experiment.num_opponents,
-    )(state.params, state.agents, lanes)
-    return placement.games_on(experiment.mesh, streams)
-
-
-def _play_opponents(
-    experiment: Experiment, state: RunState, members: tuple[TrainingState, ...]
-) -> Trial | Rollout:
-    """Plays against every opponent; leaves get a leading axis [opponents]."""
-    axes = _state_axes(experiment)
-    if experiment.num_steps is not None:
-        play = functools.partial(
-            play_steps, experiment.lineup, num_steps=experiment.num_steps
-        )
-        played = map_axis(play, (None, axes, 0), experiment.num_opponents)(
-            state.params, members, state.stream
-        )
-        stream = placement.games_on(experiment.mesh, played.stream)
-        return played._replace(states=members, stream=stream)
-    lanes = placement.games_on(experiment.mesh, lane_keys(experiment, state.key))
-    trial = map_axis(
-        functools.partial(play_trial, experiment.lineup),
-        (None, axes, 0, None),
-        experiment.num_opponents,
-    )(state.params, members, lanes, state.iteration)
-    # A shared state was changed by one opponent at most.
-    states = tuple(
-        after if slot.per_opponent else jax.tree.map(lambda x: x[0], after)
-        for slot, after in zip(experiment.slots, trial.states, strict=True)
-    )
-    return trial._replace(states=states)
-
-
-def _state_axes(experiment: Experiment) -> tuple[int | None, ...]:
-    """Returns for each slot the axis of opponents of its training state."""
-    return tuple(0 if slot.per_opponent else None for slot in experiment.slots)
 
 
 def _restarted(

@@ -1,5 +1,6 @@
 """One run from plan to results: train or evaluate, log, save, draw."""
 
+import functools
 import time
 from collections.abc import Callable
 
@@ -9,6 +10,7 @@ import numpy as np
 from runners import models, plots
 from runners.config import ConfigError
 from runners.evaluating import meaningful
+from runners.experiment import begun
 from runners.interrupt import Interrupt
 from runners.jsonl import JsonLines, read_rows
 from runners.loop import Chunk
@@ -98,9 +100,13 @@ def program_of(plan: Plan) -> Program:
     keys = run_keys(config.seed, config.num_seeds, evaluation=config.runner == "eval")
     state = initial_state(plan.experiment, keys, plan.params)
     try:
-        state = with_agents(state, models.load_models(plan))
+        loaded = models.load_models(plan)
+        state = with_agents(state, loaded)
     except ValueError as error:
         raise ConfigError(str(error)) from error
+    if loaded and plan.evolves:
+        # A search begins where the weights are.
+        state = jax.vmap(functools.partial(begun, plan.experiment))(state)
     return Program(plan.experiment, state)
 
 
@@ -135,6 +141,7 @@ def _train(training: Training, observer: Observer, compile_seconds: float) -> Ou
     with Interrupt() as interrupt:
         metrics = training.run(lambda: interrupt.requested, observer.on_chunk)
         models.save_models(plan, program, run_dir)
+        models.save_best_members(plan, training.best_members, run_dir)
     if training.first_non_finite is not None:
         run_dir.write_meta(first_non_finite=training.first_non_finite)
     outcome = Outcome(
@@ -146,6 +153,7 @@ def _train(training: Training, observer: Observer, compile_seconds: float) -> Ou
         interrupted=program.iteration < plan.num_iterations,
         first_non_finite=training.first_non_finite,
         best_score=training.best_score,
+        best_members=training.best_members,
     )
     run_dir.write_results(outcome.as_dict())
     if plan.config.plot:

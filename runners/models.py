@@ -1,5 +1,7 @@
 """Weights of a run: what its agents start from, and what it leaves."""
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -7,6 +9,7 @@ import jax.numpy as jnp
 
 from paxenv_agents import weights
 from runners.config import ConfigError
+from runners.evolution.best import BestMember
 from runners.model_source import saved_params
 from runners.plan import Plan
 from runners.program import Program, run_keys
@@ -26,14 +29,24 @@ def save_models(plan: Plan, program: Program, run_dir: RunDir) -> None:
             params = state.params
             if slot.per_opponent:
                 params = jax.tree.map(lambda x: x[0], params)
-            meta = {"game": plan.game.id, "experiment": config.name, "seed_index": seed}
-            weights.save_agent(
-                run_dir.model(min(slot.players) + 1, seed),
-                slot.agent,
-                params,
-                meta,
-                name=config.agents[i].name,
-            )
+            path = run_dir.model(min(slot.players) + 1, seed)
+            _save(plan, i, seed, params, path)
+
+
+def save_best_members(
+    plan: Plan, best_members: Sequence[BestMember], run_dir: RunDir
+) -> None:
+    """Writes the weights of the best members of an evolution in every seed."""
+    for best in best_members:
+        for seed in range(plan.config.num_seeds):
+            params = jax.tree.map(lambda x, seed=seed: x[seed], best.params)
+            _save(plan, best.slot, seed, params, run_dir.best_model(best.player, seed))
+
+
+def _save(plan: Plan, index: int, seed: int, params: Any, path: Path) -> None:
+    config, slot = plan.config, plan.experiment.slots[index]
+    meta = {"game": plan.game.id, "experiment": config.name, "seed_index": seed}
+    weights.save_agent(path, slot.agent, params, meta, name=config.agents[index].name)
 
 
 def load_models(plan: Plan) -> dict[int, Any]:

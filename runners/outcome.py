@@ -3,6 +3,7 @@
 import dataclasses
 from typing import Any
 
+from runners.evolution.best import BestMember
 from runners.plan import Plan
 from runners.summary import Estimate
 
@@ -23,6 +24,7 @@ class Outcome:
             parameter was NaN or infinite; None is none.
         best_score: The highest mean return of player 1 in an evaluation on the way,
             whose checkpoint is kept; None if there was none.
+        best_members: After an evolution, the best member of each search.
     """
 
     plan: Plan
@@ -33,6 +35,7 @@ class Outcome:
     interrupted: bool
     first_non_finite: int | None = None
     best_score: float | None = None
+    best_members: tuple[BestMember, ...] = ()
 
     @property
     def mode(self) -> str:
@@ -65,6 +68,9 @@ class Outcome:
             "first_non_finite": self.first_non_finite,
             "best_score": self.best_score,
             "mode": self.mode,
+            "best_members": {
+                f"player_{best.player}": best.as_dict() for best in self.best_members
+            },
             "metrics": {
                 f"eval/{self.mode}/{name}": value.as_dict()
                 for name, value in self.evaluation.items()

@@ -1,5 +1,6 @@
 """Outer optimisers: what changes from trial to trial, behind `ask` and `tell`."""
 
+import abc
 import dataclasses
 from typing import Any
 
@@ -25,20 +26,55 @@ class OuterState(struct.PyTreeNode):
     agents: tuple[TrainingState, ...]
 
 
+class OuterOptimiser(abc.ABC):
+    """What changes between trials: asked who plays the next one, told how it went."""
+
+    @property
+    def num_members(self) -> int | None:
+        """Members of a population that play side by side; None: no such axis."""
+        return None
+
+    @property
+    def num_trials(self) -> int:
+        """Trials of an iteration in every game of every opponent."""
+        return 1
+
+    def check(self, lineup: Lineup) -> None:
+        """Raises ValueError if it can do nothing for a lineup."""
+        del lineup
+
+    def begin(
+        self, key: jax.Array, lineup: Lineup, agents: tuple[TrainingState, ...]
+    ) -> OuterState:
+        """Returns the state before the first trial.
+
+        Args:
+            key: Only folded.
+            lineup: Who plays.
+            agents: Fresh training states, one for each slot.
+        """
+        del key, lineup
+        return OuterState(agents=agents)
+
+    def ask(self, key: jax.Array, outer: Any, lineup: Lineup) -> tuple[Any, Any]:
+        """Returns (who plays the next trial, slot by slot; the outer state)."""
+        del key, lineup
+        return outer.agents, outer
+
+    @abc.abstractmethod
+    def tell(
+        self, key: jax.Array, outer: Any, lineup: Lineup, trial: Any
+    ) -> tuple[Any, tuple[Stats, ...]]:
+        """Returns (the outer state after a trial, statistics for each slot)."""
+
+
 @dataclasses.dataclass(frozen=True)
-class Frozen:
+class Frozen(OuterOptimiser):
     """Changes nothing between trials: evaluation.
 
     Inner-clock slots still learn within each trial, and start the next one from where
     they were.
     """
-
-    def ask(
-        self, key: jax.Array, outer: OuterState
-    ) -> tuple[tuple[TrainingState, ...], OuterState]:
-        """Returns the training states that play the next trial."""
-        del key
-        return outer.agents, outer
 
     def tell(
         self, key: jax.Array, outer: OuterState, lineup: Lineup, trial: Trial | Rollout
@@ -49,18 +85,11 @@ class Frozen:
 
 
 @dataclasses.dataclass(frozen=True)
-class Gradient:
+class Gradient(OuterOptimiser):
     """Updates every learner on the trial clock by its own rule: `rl`.
 
     All slots update from the same snapshot, so their order never matters.
     """
-
-    def ask(
-        self, key: jax.Array, outer: OuterState
-    ) -> tuple[tuple[TrainingState, ...], OuterState]:
-        """Returns the training states that play the next trial."""
-        del key
-        return outer.agents, outer
 
     def tell(
         self, key: jax.Array, outer: OuterState, lineup: Lineup, trial: Trial | Rollout

@@ -17,6 +17,23 @@ def check_games(num_games: int, mesh: Mesh) -> None:
         )
 
 
+def check_members(num_members: int, mesh: Mesh) -> None:
+    """Raises ValueError if a population cannot be spread evenly over the devices."""
+    if num_members % mesh.size:
+        raise ValueError(
+            f"a population of {num_members} does not divide over {mesh.size} devices: "
+            "change population_size or num_devices"
+        )
+
+
+def members_on(mesh: Mesh | None, tree: Any) -> Any:
+    """Returns members `[members, ...]` spread over all devices of a mesh."""
+    if mesh is None:
+        return tree
+    spread = NamedSharding(mesh, PartitionSpec(AXES))
+    return jax.tree.map(lambda x: jax.lax.with_sharding_constraint(x, spread), tree)
+
+
 def games_on(mesh: Mesh | None, tree: Any) -> Any:
     """Returns games `[opponents, games, ...]` spread over all devices of a mesh.
 

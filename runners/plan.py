@@ -12,8 +12,9 @@ from paxenv.registry import GameSpec, find
 from runners import seating, single
 from runners.config import AgentConfig, ConfigError, ExperimentConfig
 from runners.config.coerce import coerce
+from runners.evolution import planning
 from runners.experiment import Experiment
-from runners.outer import Frozen, Gradient
+from runners.outer import Frozen, Gradient, OuterOptimiser
 from runners.sharding import make_mesh
 
 #: Fields of params that hold a payoff.
@@ -49,12 +50,25 @@ class Plan:
         return self.experiment.env
 
     @property
+    def evolves(self) -> bool:
+        """Whether parameters are searched by evolution."""
+        return self.experiment.outer.num_members is not None
+
+    @property
     def num_eval_games(self) -> int:
         """Games of an evaluation."""
         games = self.config.eval_episodes
         if games is None and self.config.runner == "sarl":
             return max(self.config.num_envs, MIN_SARL_EPISODES)
         return games or self.config.num_envs
+
+    @property
+    def num_eval_opponents(self) -> int:
+        """Opponents of an evaluation."""
+        opponents = self.experiment.num_opponents
+        if not self.evolves:
+            return opponents
+        return max(opponents, planning.MIN_EVALUATED_OPPONENTS)
 
     @property
     def steps_per_iteration(self) -> int:
@@ -106,15 +120,22 @@ def prepare(config: ExperimentConfig) -> Plan:
         env, params = single.make_game(config, env, params, made)
         made = made[:1]
         num_steps = made[0].rollout_length(config.num_envs)
-    num_iterations, rounding = _num_iterations(config, env, num_steps)
+    outer: OuterOptimiser = Frozen() if config.runner == "eval" else Gradient()
+    if config.runner == "evo":
+        agents, outer = planning.evolution(agents, config.es)
+        config = dataclasses.replace(config, agents=agents)
+    num_iterations, rounding = _num_iterations(config, env, num_steps, outer)
     slots = []
     for i, agent in enumerate(made):
         inner = agents[i].clock == "inner" and num_steps is None
         updates = num_iterations * (env.num_outer_steps if inner else 1)
+        if config.runner == "evo":
+            # Who learns under evolution starts anew in each trial.
+            updates = env.num_outer_steps
         agent = agent.planned(updates)
         slots.append(seating.make_slot(i, agents[i], agent, env, config, num_steps))
     training = config.runner != "eval"
-    if training and not any(slot.learns for slot in slots):
+    if config.runner in ("rl", "sarl") and not any(slot.learns for slot in slots):
         raise ConfigError(
             f"nobody learns in {' v '.join(a.name for a in agents)}: `paxrun eval` "
             "plays agents without training"
@@ -122,13 +143,17 @@ def prepare(config: ExperimentConfig) -> Plan:
     experiment = Experiment(
         env=env,
         slots=tuple(slots),
-        outer=Gradient() if training else Frozen(),
+        outer=outer,
         num_games=config.num_envs,
         num_opponents=config.num_opponents,
         chunk_size=min(config.chunk_size, num_iterations),
         num_steps=num_steps,
         mesh=_mesh(config),
     )
+    if config.runner == "evo" and not config.eval_interval:
+        generations = -(-num_iterations // planning.NUM_EVALUATIONS)
+        interval = generations * experiment.steps_per_iteration
+        config = dataclasses.replace(config, eval_interval=interval)
     if not config.name:
         config = dataclasses.replace(config, name=_custom_name(game, agents))
     if training:
@@ -144,11 +169,15 @@ def evaluation(plan: Plan) -> Plan:
     slots = tuple(
         seating.frozen(slot, config.deterministic) for slot in plan.experiment.slots
     )
+    if plan.evolves:
+        # Co-players learn in an evaluation as in training: that is who is shaped.
+        slots = planning.evaluated(plan.experiment.slots, slots)
     experiment = dataclasses.replace(
         plan.experiment,
         slots=slots,
         outer=Frozen(),
         num_games=plan.num_eval_games,
+        num_opponents=plan.num_eval_opponents,
         chunk_size=1,
         num_steps=None,
         mesh=None,
@@ -181,13 +210,18 @@ def payoff_table(params: Any) -> np.ndarray | None:
 
 
 def _num_iterations(
-    config: ExperimentConfig, env: Any, num_steps: int | None
+    config: ExperimentConfig,
+    env: Any,
+    num_steps: int | None,
+    outer: OuterOptimiser,
 ) -> tuple[int, tuple[str, ...]]:
     """Returns how many iterations hold `total_timesteps`, and a notice if not exact."""
     if config.runner == "eval":
         return 1, ()
+    if config.runner == "evo" and config.es.num_generations is not None:
+        return config.es.num_generations, ()
     each = num_steps or env.num_inner_steps * env.num_outer_steps
-    steps = each * config.num_envs * config.num_opponents
+    steps = each * config.num_envs * config.num_opponents * outer.num_trials
     iterations = -(-config.total_timesteps // steps)
     total = iterations * steps
     if total == config.total_timesteps:
@@ -195,6 +229,8 @@ def _num_iterations(
     games = f"{config.num_envs} games"
     if config.num_opponents > 1:
         games += f" x {config.num_opponents} opponents"
+    if outer.num_trials > 1:
+        games += f" x {outer.num_trials} members"
     return iterations, (
         f"total_timesteps={config.total_timesteps:_} is "
         f"{config.total_timesteps / steps:.2f} iterations of {games} x {each} steps: "

@@ -3,6 +3,7 @@
 import math
 import re
 from collections.abc import Iterable
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -77,6 +78,13 @@ def captions(outcome: Outcome) -> list[str]:
     acting = "actions sampled" if outcome.mode == "sampled" else "greedy actions"
     steps = plan.env.num_inner_steps * plan.env.num_outer_steps
     games = f"{plan.num_eval_games} games of {steps} steps without learning"
+    if plan.evolves:
+        learning = any(slot.learns for slot in plan.experiment.slots)
+        whom = "opponents that learn" if learning else "opponents"
+        games = (
+            f"the mean of the search in {plan.num_eval_games} trials of {steps} steps "
+            f"against each of {plan.num_eval_opponents} {whom}"
+        )
     what = f"{games}, {acting}" + (
         f"; mean ± 95 % confidence interval over {config.num_seeds} seeds"
         if config.num_seeds > 1
@@ -92,6 +100,21 @@ def captions(outcome: Outcome) -> list[str]:
         shares = "; in grey: the share of steps that begin there"
         lines.append(_legend(named) + shares * (len(plan.names) <= MAX_WITH_SHARES))
     return [line for line in lines if line]
+
+
+def best_lines(outcome: Outcome, run_dir: Any) -> list[str]:
+    """Returns what there is to say of the best members of an evolution."""
+    lines = []
+    for best in outcome.best_members:
+        rewards = ", ".join(
+            f"player {p} {_number(best.metrics[f'episode/reward_per_step/player_{p}'])}"
+            for p in range(1, len(outcome.plan.names) + 1)
+        )
+        lines.append(
+            f"best member of player {best.player}, played again on other keys: reward "
+            f"per step {rewards}; weights in {run_dir.best_model(best.player)}"
+        )
+    return lines
 
 
 def scaled(value: Estimate, factor: float) -> Estimate:

@@ -132,6 +132,11 @@ class RunDir:
         suffix = f"_seed{seed_index}" if seed_index else ""
         return self.path / "models" / f"player{player}{suffix}.msgpack"
 
+    def best_model(self, player: int, seed_index: int = 0) -> Path:
+        """The weights of the best member of the search for a player (from 1)."""
+        path = self.model(player, seed_index)
+        return path.with_stem(path.stem.replace("player", "best_player", 1))
+
     def read_meta(self) -> dict[str, Any]:
         """Returns the facts about the run."""
         return json.loads(self.meta_path.read_text(encoding="utf-8"))

@@ -107,10 +107,13 @@ def make_slot(
     players = tuple(player - 1 for player in agent.players)
     if config.runner == "eval":
         return frozen(Slot(agent=made, players=players), config.deterministic)
+    if config.runner == "evo" and agent.es is not None:
+        return Slot(agent=made, players=players, clock="none")
     slot = Slot(
         agent=made,
         players=players,
         clock=agent.clock,
+        reset="trial" if config.runner == "evo" and made.learns else "never",
         per_opponent=made.learns and config.num_opponents > 1 and index > 0,
     )
     _check_batch(slot, env, config, num_steps)

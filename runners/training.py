@@ -10,6 +10,7 @@ import numpy as np
 from runners.checkpoints.store import CheckpointStore
 from runners.config.schema import as_dict
 from runners.evaluating import Evaluation
+from runners.evolution.best import PROGRESS, BestMember, best_members
 from runners.intervals import Interval
 from runners.loop import Chunk, Loop, Task
 from runners.metrics_log import MetricsLog, open_metrics_log
@@ -32,6 +33,7 @@ class Training:
         run_dir: Where everything goes.
         seconds: Seconds of training so far, also before this process.
         first_non_finite: The first iteration, from 1, that gave a NaN; None is none.
+        best_members: After the end of an evolution, the best member of each search.
     """
 
     plan: Plan
@@ -44,6 +46,7 @@ class Training:
         self.evaluation = Evaluation(self.plan)
         self._best = -math.inf
         self._saved: int | None = None
+        self.best_members: tuple[BestMember, ...] = ()
 
     def run(
         self, stop: Callable[[], bool], on_chunk: Callable[[Chunk], None]
@@ -76,6 +79,8 @@ class Training:
                 return {}
             metrics = self.evaluation.play(self.program.state.agents)
             self._log_evaluation(log, metrics)
+            if self.plan.evolves:
+                self.best_members = best_members(self.evaluation, self.program)
         return metrics
 
     def _loop(
@@ -89,9 +94,9 @@ class Training:
 
         def evaluate(chunk: Chunk) -> None:
             del chunk
-            metrics = self.evaluation.play(
-                self.program.state.agents, self.program.env_steps
-            )
+            # What evolution stands for is compared over generations: on fixed keys.
+            when = PROGRESS if self.plan.evolves else self.program.env_steps
+            metrics = self.evaluation.play(self.program.state.agents, when)
             self._log_evaluation(log, metrics)
             log.flush()
             score = float(np.mean(metrics[BEST_METRIC]))

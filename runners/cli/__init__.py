@@ -9,6 +9,7 @@ import click
 #: Command, module, and what the list of commands says about it.
 COMMANDS = {
     "rl": "runners.cli.experiment",
+    "evo": "runners.cli.experiment",
     "sarl": "runners.cli.experiment",
     "eval": "runners.cli.experiment",
     "resume": "runners.cli.experiment",
@@ -41,6 +42,7 @@ HELP = """Social-dilemma games and learning agents, from the command line.
   paxrun rl imp/tabular_v_tabular         run a stored experiment
   paxrun rl --env IPD --agent2 AllD       choose the game and the players
   paxrun rl ipd/ppo num_envs=10 seed=3    change settings
+  paxrun evo ipd/gs_v_tabular --quick     search an agent by evolution
   paxrun sarl --env CartPole              train one agent in a game of its own
   paxrun resume RUN_DIR                   go on with a run that was stopped
   paxrun eval --agent1 Grim --agent2 Random

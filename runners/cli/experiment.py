@@ -47,9 +47,9 @@ def experiment_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def training_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Adds what to do with a `--save-dir` that holds a run already."""
+    """Adds the small size, and what to do with a `--save-dir` that holds a run."""
     command = click.option(
-        "--quick", is_flag=True, help="The experiment's small size, of minutes."
+        "--quick", is_flag=True, help="The experiment's small size, for two cores."
     )(command)
     command = click.option(
         "--overwrite", is_flag=True, help="Delete the run in --save-dir first."
@@ -70,6 +70,22 @@ def rl(words: tuple[str, ...], **options: Any) -> None:
     agent1.learning_rate=0.01.
     """
     run_experiment(words, {**options, "runner": "rl"})
+
+
+@click.command(cls=SettingsCommand)
+@experiment_options
+@training_options
+@click.option("--population-size", "--popsize", metavar="N", help="Members.")
+@click.option("--num-generations", metavar="N", help="Generations.")
+def evo(words: tuple[str, ...], **options: Any) -> None:
+    """Search an agent's parameters by an evolution strategy.
+
+    Every member of a population plays a trial against opponents that start anew and
+    may learn within it. Player 1 is searched unless an agent has `es`. EXPERIMENT is a
+    stored one, such as ipd/gs_v_tabular; settings are es.strategy=CMA_ES,
+    es.sigma_init=0.1 and so on; `paxrun list es` shows the strategies.
+    """
+    run_experiment(words, {**options, "runner": "evo"})
 
 
 @click.command(cls=SettingsCommand)
@@ -129,7 +145,7 @@ def resume(run_dir: str, which: str, as_json: bool) -> None:
 def run(words: tuple[str, ...], **options: Any) -> None:
     """Run an experiment with the runner that it names.
 
-    As `paxrun rl` or `paxrun eval`, by the experiment's key `runner`.
+    As `paxrun rl`, `evo`, `sarl` or `eval`, by the experiment's key `runner`.
     """
     run_experiment(words, options)
 
@@ -210,16 +226,17 @@ def plan_of_words(words: tuple[str, ...], options: dict[str, Any]) -> Any:
     """Returns the checked plan that words and options mean."""
     from runners.config import load
 
-    config_file, quick = options.pop("config_file"), options.pop("quick", False)
+    config_file = options.pop("config_file")
     run_dir = options.pop("run_dir", None)
-    if not options.get("deterministic"):
-        options.pop("deterministic", None)
+    for flag in ("deterministic", "quick"):
+        if not options.get(flag):
+            options.pop(flag, None)
     if run_dir is not None:
         from runners.evaluation import config_of_run
 
         config = config_of_run(run_dir, words, options)
     else:
-        config = load(words, config_file=config_file, options=options, quick=quick)
+        config = load(words, config_file=config_file, options=options)
     if config.num_devices > 1:
         # A CPU is divided before JAX starts, or never.
         from runners.devices import ensure_devices
@@ -262,7 +279,7 @@ def _show(plan: Any, as_json: bool) -> None:
 def _report(outcome: Any, run_dir: Any) -> None:
     from rich.console import Console
 
-    from runners.report import print_report
+    from runners.report import best_lines, print_report
 
     console = Console(highlight=False)
     if outcome.evaluation:
@@ -273,6 +290,9 @@ def _report(outcome: Any, run_dir: Any) -> None:
             f"{outcome.total_steps:,} steps in {outcome.seconds:.1f} s "
             f"({rate:,.0f} steps/s), compiled in {outcome.compile_seconds:.1f} s"
         )
+    if outcome.plan.evolves and outcome.evaluation:
+        for line in best_lines(outcome, run_dir):
+            console.print(line, soft_wrap=True, markup=False)
     if outcome.best_score is not None:
         console.print(
             f"best evaluation on the way: player 1 got {outcome.best_score:.1f}; "

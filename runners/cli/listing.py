@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-KINDS = ("envs", "agents", "experiments", "plugins")
+KINDS = ("envs", "agents", "experiments", "es", "plugins")
 #: Shown by --json only.
 HIDDEN = ("source", "runner")
 
@@ -14,11 +14,12 @@ HIDDEN = ("source", "runner")
 @click.argument("kind", type=click.Choice(KINDS))
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def list_command(kind: str, as_json: bool) -> None:
-    """List games, agents, stored experiments or plugins."""
+    """List games, agents, stored experiments, evolution strategies or plugins."""
     rows = {
         "envs": _envs,
         "agents": _agents,
         "experiments": _experiments,
+        "es": _strategies,
         "plugins": _plugins,
     }[kind]()
     if as_json:
@@ -65,6 +66,23 @@ def _experiments() -> list[dict[str, Any]]:
             "source": config.source,
         }
         for config in configs
+    ]
+
+
+def _strategies() -> list[dict[str, Any]]:
+    from runners.evolution import strategies
+
+    aliases: dict[str, list[str]] = {}
+    for alias, name in strategies.ALIASES.items():
+        aliases.setdefault(name, []).append(alias)
+    return [
+        {
+            "name": name,
+            "family": strategies.find(name).family,
+            "also": ", ".join(aliases.get(name, ())),
+            "options": ", ".join(strategies.find(name).numbers),
+        }
+        for name in strategies.names()
     ]
 
 

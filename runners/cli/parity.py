@@ -55,12 +55,12 @@ def parity(
 
 def _plans(names: tuple[str, ...], quick: bool, options: dict[str, Any]) -> dict:
     """Returns a checked plan for each experiment, before any of them runs."""
-    from runners.config import load
+    from runners.config import load, load_small
     from runners.devices import ensure_devices
     from runners.plan import prepare
 
     configs = {
-        name: load([name], options=options, quick=quick)
+        name: load_small(name, **options) if quick else load([name], options=options)
         for name in _experiments(names, quick)
     }
     most = max(config.num_devices for config in configs.values())
@@ -70,10 +70,10 @@ def _plans(names: tuple[str, ...], quick: bool, options: dict[str, Any]) -> dict
 
 
 def _experiments(names: tuple[str, ...], quick: bool) -> list[str]:
-    from runners.config import ConfigError, experiment_names, load
+    from runners.config import ConfigError, experiment_names, load, load_small
 
     def states_bands(name: str) -> bool:
-        return bool(load([name], quick=quick).bands)
+        return bool((load_small(name) if quick else load([name])).bands)
 
     known = experiment_names()
     chosen: list[str] = []

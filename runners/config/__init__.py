@@ -5,6 +5,7 @@ from runners.config.loader import (
     experiment_names,
     experiment_text,
     load,
+    load_small,
     to_yaml,
 )
 from runners.config.schema import (

@@ -20,6 +20,7 @@ from runners.config.schema import (
     WandbConfig,
     did_you_mean,
 )
+from runners.evolution.options import ESOptions, option_types, renamed
 
 Layer = dict[str, Any]
 
@@ -32,6 +33,11 @@ ALIASES = {
     "num_outer_steps": ("env", "num_outer_steps"),
     "env_id": ("env", "id"),
     "num_opps": ("num_opponents",),
+    "popsize": ("es", "population_size"),
+    "population_size": ("es", "population_size"),
+    "num_generations": ("es", "num_generations"),
+    "num_gens": ("es", "num_generations"),
+    "top_k": ("es", "top_k"),
 }
 #: Settings of one agent that may stand at the top, for the agent of `player`.
 WEIGHTS = ("model_path", "run_path", "player")
@@ -54,9 +60,7 @@ HINTS = {
 }
 
 _FIELDS = typing.get_type_hints(ExperimentConfig)
-#: The small size of a stored experiment: settings on top of its own.
-QUICK = "quick"
-_KNOWN = [*_FIELDS, *ALIASES, "model_path", "run_path", "player", "eval", QUICK]
+_KNOWN = [*_FIELDS, *ALIASES, "quick", "model_path", "run_path", "player", "eval"]
 _KNOWN += ["agent1", "agent2"]
 
 
@@ -84,12 +88,16 @@ def normalise(data: Any, origin: str) -> Layer:
             for parent in reversed(parents):
                 value = {parent: value}
             value = value if parents else {ALIASES[key][0]: value[leaf]}
-        elif key == QUICK:
-            value = {QUICK: normalise(value, f"{origin}, {QUICK}")}
         elif key == "env":
             value = {"env": {"id": value} if isinstance(value, str) else value}
         elif key == "eval":
             value = {"runner": "eval" if coerce(value, bool, "eval") else "rl"}
+        elif key == "es":
+            value = {"es": _es(value, origin)}
+        elif key == "quick" and isinstance(value, dict):
+            value = {"quick": normalise(value, f"{origin}: quick")}
+        elif key == "quick":
+            value = {"quick": coerce(value, bool, "quick")}
         elif key == "agents":
             value = {"agents": [_agent(a, "agents", origin) for a in value or []]}
         elif AGENT_KEY.match(key):
@@ -102,20 +110,6 @@ def normalise(data: Any, origin: str) -> Layer:
     return layer
 
 
-def sized(layer: Layer, quick: bool) -> Layer:
-    """Returns a layer without its block `quick`, which lies on top if asked for.
-
-    Bands of the small size replace the others.
-    """
-    rest = {key: value for key, value in layer.items() if key != QUICK}
-    small = layer.get(QUICK, {})
-    if not quick or not small:
-        return rest
-    if "bands" in small:
-        rest.pop("bands", None)
-    return merge(rest, small)
-
-
 def merge(base: Layer, layer: Layer) -> Layer:
     """Returns `base` with `layer` on top.
 
@@ -124,6 +118,9 @@ def merge(base: Layer, layer: Layer) -> Layer:
     """
     merged = copy.deepcopy(base)
     top = copy.deepcopy(layer)
+    if "total_timesteps" in top and "num_generations" not in top.get("es", {}):
+        # The last word on how long a run is stands.
+        merged.get("es", {}).pop("num_generations", None)
     if "agents" in top:
         merged["agents"] = top.pop("agents")
     patches = {key: top.pop(key) for key in list(top) if AGENT_KEY.match(key)}
@@ -149,6 +146,8 @@ def build(layer: Layer) -> ExperimentConfig:
             values[key] = _build_wandb(value)
         elif key == "bands":
             values[key] = _build_bands(value)
+        elif key == "es":
+            values[key] = build_es(value)
         else:
             values[key] = coerce(value, _FIELDS[key], key)
     return ExperimentConfig(**values)
@@ -194,6 +193,8 @@ def _check_key(key: Any, origin: str) -> None:
 def _agent(value: Any, key: str, origin: str) -> Layer:
     if isinstance(value, str):
         return {"name": value}
+    if isinstance(value, dict) and value.get("es") is not None:
+        return {**value, "es": _es(value["es"], origin)}
     if isinstance(value, dict):
         return value
     raise ConfigError(
@@ -276,6 +277,30 @@ def _build_bands(value: Any) -> dict[str, tuple[float, float]]:
         str(metric): coerce(band, tuple[float, float], f"bands.{metric}")
         for metric, band in value.items()
     }
+
+
+def build_es(value: Layer, where: str = "es") -> ESOptions:
+    """Returns the options of an evolution; those of no name here are the strategy's."""
+    hints = option_types()
+    known = {
+        k: coerce(v, hints[k], f"{where}.{k}") for k, v in value.items() if k in hints
+    }
+    own = {k: _number(v, f"{where}.{k}") for k, v in value.items() if k not in hints}
+    return ESOptions(**known, options=own)
+
+
+def _number(value: Any, where: str) -> bool | int | float:
+    if isinstance(value, bool | int):
+        return value
+    return coerce(value, float, where)
+
+
+def _es(value: Any, origin: str) -> Layer:
+    if isinstance(value, dict):
+        return renamed(value, "es")
+    raise ConfigError(
+        f"{origin}: es must be a mapping such as {{strategy: Open_ES}}, got {value!r}"
+    )
 
 
 def _build_wandb(value: Any) -> WandbConfig:

@@ -7,7 +7,7 @@ from typing import Any
 
 from paxenv.registry import UnknownGameError, closest, find
 from runners.config.documents import dump, parse
-from runners.config.layers import Layer, build, merge, normalise, sized
+from runners.config.layers import Layer, build, merge, normalise
 from runners.config.overrides import parse_words
 from runners.config.schema import ConfigError, ExperimentConfig, as_dict
 
@@ -21,11 +21,11 @@ def load(
     *,
     config_file: str | Path | None = None,
     options: Mapping[str, Any] | None = None,
-    quick: bool = False,
 ) -> ExperimentConfig:
     """Returns the config that a command line means.
 
-    Defaults < stored experiment < config file < `KEY=VALUE` < options. Without an
+    Defaults < stored experiment < config file < their `quick` sizes, if asked for <
+    `KEY=VALUE` < options. Without an
     experiment and a file, the default experiment stands, unless another game is asked
     for: then that game's own defaults.
 
@@ -33,8 +33,6 @@ def load(
         words: `[EXPERIMENT] [KEY=VALUE ...]`.
         config_file: A YAML file.
         options: Settings by key, `None` for those not given.
-        quick: Whether the experiment's block `quick`, its small size, lies on top of
-            its own settings; those without one are small.
 
     Raises:
         ConfigError: If anything is unknown or does not fit.
@@ -46,8 +44,6 @@ def load(
         normalise({key: value}, f"option --{key.replace('_', '-')}")
         for key, value in given.items()
     ]
-    if config_file is not None:
-        layers.insert(0, _read_file(Path(config_file)))
     base: Layer = {}
     implied = overrides.experiment is None and config_file is None
     if overrides.experiment is not None:
@@ -55,8 +51,14 @@ def load(
     elif implied:
         base = _implied_base(layers)
     if config_file is not None:
-        layers[0] = sized(layers[0], quick)
-    base = sized(base, quick)
+        base = merge(base, _read_file(Path(config_file)))
+    smaller = base.pop("quick", None)
+    flags = [layer.pop("quick") for layer in layers if "quick" in layer]
+    if flags and flags[-1]:
+        smaller = _quick(smaller, base)
+        if "bands" in smaller:
+            base.pop("bands", None)
+        base = merge(base, smaller)
     whole = base
     for layer in layers:
         whole = merge(whole, layer)
@@ -73,6 +75,12 @@ def read_experiment(name: str) -> Layer:
         ConfigError: If there is no such experiment; names the closest ones.
     """
     return _read(name, ())
+
+
+def load_small(name: str, **options: Any) -> ExperimentConfig:
+    """Returns a stored experiment in its small size; one without `quick` is small."""
+    quick = "quick" in read_experiment(name)
+    return load([name], options={**options, "quick": quick or None})
 
 
 def experiment_text(name: str) -> str:
@@ -98,6 +106,16 @@ def experiment_names() -> tuple[str, ...]:
 def to_yaml(config: ExperimentConfig) -> str:
     """Returns a config as YAML; `--config` of it gives an equal config."""
     return dump(as_dict(config))
+
+
+def _quick(smaller: Layer | None, base: Layer) -> Layer:
+    """Returns the layer that makes a stored experiment smaller."""
+    if not isinstance(smaller, dict):
+        name = base.get("name", "this experiment")
+        raise ConfigError(
+            f"{name} has no quick size: choose total_timesteps=N or a smaller game"
+        )
+    return smaller
 
 
 def _read(name: str, seen: tuple[str, ...]) -> Layer:

@@ -5,8 +5,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from paxenv.registry import closest
+from runners.evolution.options import ESOptions
 
-RUNNERS = ("rl", "sarl", "eval")
+RUNNERS = ("rl", "evo", "sarl", "eval")
 NON_FINITE = ("stop", "continue")
 CLOCKS = ("trial", "inner")
 WANDB_MODES = ("offline", "online")
@@ -45,6 +46,8 @@ class AgentConfig:
         clock: When a learner updates: after a trial, or after each inner episode.
         model_path: Weights to start from: a file of `models/` of a run.
         run_path: The Weights & Biases run that holds `model_path`.
+        es: With `evo`: that its parameters are searched, and what differs from the
+            options of the run's `es`. If no agent has it, the first one is searched.
         options: Options of the agent.
     """
 
@@ -53,6 +56,7 @@ class AgentConfig:
     clock: str = "trial"
     model_path: str | None = None
     run_path: str | None = None
+    es: Mapping[str, Any] | None = None
     options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -104,23 +108,26 @@ class ExperimentConfig:
         source: Where the setting or the expectation comes from.
         bands: What comes out in numbers: for each metric the lowest and the highest
             mean over seeds, compared by `paxrun parity`.
-        runner: `"rl"` trains everybody who learns; `"sarl"` trains player 1, to whom
-            the others, who do not learn, are a part of the game; `"eval"` plays
-            without learning.
+        runner: `"rl"` trains everybody who learns; `"evo"` searches the parameters of
+            player 1, or of several, by evolution, against others who may learn within
+            each trial; `"sarl"` trains player 1, to whom the others, who do not learn,
+            are a part of the game; `"eval"` plays without learning.
         env: The game.
         agents: One entry for each agent; empty means PPO for player 1. Players for
             whom nobody is named are played by the game's usual opponent.
         num_envs: Games played side by side against each opponent.
         num_opponents: Independent copies of the co-players that learn per opponent.
-        total_timesteps: Environment steps of a seed, over all games; rounded up to
-            whole iterations.
+        total_timesteps: Environment steps of a seed, over all games and all members;
+            rounded up to whole iterations. With `evo`, `es.num_generations` wins.
+        es: Options of the evolution, for the runner `evo`.
         seed: Seed of the run.
         num_seeds: Independent repetitions, trained at once.
         deterministic: Whether evaluations take the likeliest action.
         log_interval: Environment steps between two logged rows; 0 logs every
             iteration.
         eval_interval: Environment steps between two evaluations; 0 evaluates at the
-            end only. The best evaluation is kept as a checkpoint.
+            end only, with `evo` about twenty times. The best evaluation is kept as a
+            checkpoint.
         eval_episodes: Games of an evaluation; None: as many as `num_envs`, at least 32
             with `sarl`.
         checkpoint_interval: Environment steps between two checkpoints; 0 saves one at
@@ -151,6 +158,7 @@ class ExperimentConfig:
     num_envs: int = 100
     num_opponents: int = 1
     total_timesteps: int = 1_000_000
+    es: ESOptions = dataclasses.field(default_factory=ESOptions)
     seed: int = 0
     num_seeds: int = 1
     deterministic: bool = False
@@ -214,6 +222,10 @@ def as_dict(config: ExperimentConfig) -> dict[str, Any]:
     data["bands"] = {metric: list(band) for metric, band in config.bands.items()}
     data["agents"] = [_agent_dict(agent) for agent in config.agents]
     data["wandb"] = dataclasses.asdict(config.wandb)
+    es = data.pop("es")
+    if config.runner == "evo" or es != ESOptions():
+        own = {f.name: getattr(es, f.name) for f in dataclasses.fields(es)}
+        data["es"] = {**own, **own.pop("options")}
     return data
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from runners.config import ExperimentConfig, experiment_names, load
+from runners.config import ExperimentConfig, experiment_names, load, load_small
 from runners.parity.record import FULL, QUICK, Measurement
 
 PAGE = "experiments.md"
@@ -71,7 +71,7 @@ def _row(config: ExperimentConfig, size: str, run: Measurement) -> str:
         f"{short(metric)}: {_number(*pair)}" for metric, pair in run.metrics.items()
     )
     if size == QUICK:
-        config = load([config.name], quick=True)
+        config = load_small(config.name)
     wanted = "<br>".join(
         f"{short(metric)}: [{low:g}, {high:g}]"
         for metric, (low, high) in config.bands.items()

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from runners.cli import cli
-from runners.config import ConfigError, load
+from runners.config import ConfigError, load, load_small
 from runners.parity import bands, page, record
 from runners.summary import Estimate, estimate
 
@@ -94,15 +94,15 @@ def test_outcomes_in_their_bands_end_in_0_and_others_in_1(conf):
 
 def test_the_small_size_lies_on_top_and_is_not_a_setting():
     words = ["ipd/ppo_v_tft"]
-    assert load(words, quick=True) == load(words)
+    assert load_small(words[0]) == load(words)
 
 
 def test_the_small_size_changes_settings_and_replaces_bands(conf):
     assert load(["mine/tft"]).env.options["num_inner_steps"] == 4
-    small = load(["mine/tft"], quick=True)
+    small = load_small("mine/tft")
     assert small.env.options["num_inner_steps"] == 2
     assert small.bands == {REWARD: (0.0, 0.0)}
-    changed = load(["mine/tft", "num_inner_steps=3"], quick=True)
+    changed = load(["mine/tft", "num_inner_steps=3", "quick=true"])
     assert changed.env.options["num_inner_steps"] == 3
 
 

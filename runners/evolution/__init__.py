@@ -1,0 +1,1 @@
+"""Evolution as the outer optimiser: strategies, populations, what is kept."""

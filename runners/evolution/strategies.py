@@ -1,0 +1,338 @@
+"""The strategies of evosax by name, built from options; evosax minimises."""
+
+import dataclasses
+import functools
+import inspect
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import optax
+from evosax.algorithms import distribution_based_algorithms, population_based_algorithms
+from evosax.core import fitness_shaping as evosax_shaping
+
+from runners.evolution.options import ESOptions, option_types, suggestion
+
+#: Names that users know, of papers and of earlier versions.
+ALIASES = {
+    "OpenES": "Open_ES",
+    "OpenAI_ES": "Open_ES",
+    "CMAES": "CMA_ES",
+    "CMA-ES": "CMA_ES",
+    "SepCMA_ES": "Sep_CMA_ES",
+    "Simple_GA": "SimpleGA",
+    "Simple_ES": "SimpleES",
+    "RmES": "Rm_ES",
+    "SimAnneal": "SimulatedAnnealing",
+    "DE": "DifferentialEvolution",
+    "GLD": "GradientlessDescent",
+    "LearnedES": "LES",
+    "LearnedGA": "LGA",
+    "DiscoveredES": "DES",
+    "iAMaLGaM_Univ": "iAMaLGaM_Univariate",
+    "PersistentEvolutionStrategy": "PersistentES",
+}
+#: Families, by what a strategy does with the fitness.
+GRADIENT, RANKS, OWN, POPULATION = "gradient", "recombination", "own", "population"
+
+_SHAPINGS = {
+    "centered_rank": evosax_shaping.centered_rank_fitness_shaping_fn,
+    "z_score": evosax_shaping.standardize_fitness_shaping_fn,
+    "none": evosax_shaping.identity_fitness_shaping_fn,
+}
+_SCHEDULES = ("sigma_init", "sigma_decay", "sigma_limit")
+_ADAM = (
+    *("learning_rate", "learning_rate_decay", "learning_rate_limit"),
+    *("beta_1", "beta_2", "eps"),
+)
+_DEFAULTS = {
+    "sigma_init": 0.04,
+    "sigma_decay": 1.0,
+    "sigma_limit": 0.0,
+    "learning_rate": 0.1,
+    "learning_rate_decay": 1.0,
+    "learning_rate_limit": 0.0,
+    "beta_1": 0.99,
+    "beta_2": 0.999,
+    "eps": 1e-8,
+}
+#: Arguments of constructors that are given here, or are no plain numbers.
+_TAKEN = {
+    *("population_size", "solution", "optimizer", "std_schedule", "metrics_fn"),
+    *("fitness_shaping_fn", "sampling_fn", "num_generations"),
+}
+_SIGMA_PARAMS = ("std_init", "std_m")
+#: Sub-populations of a strategy that has several.
+NUM_POPULATIONS = 2
+
+
+@dataclasses.dataclass(frozen=True)
+class Strategy:
+    """A strategy of evosax.
+
+    Attributes:
+        name: Its name there.
+        make: Its class.
+    """
+
+    name: str
+    make: Any
+
+    @property
+    def population_based(self) -> bool:
+        """Whether it keeps a population instead of a distribution."""
+        return self.name in population_based_algorithms
+
+    @functools.cached_property
+    def arguments(self) -> Mapping[str, Any]:
+        """Its constructor's arguments, with their defaults."""
+        parameters = inspect.signature(self.make.__init__).parameters
+        return {name: p.default for name, p in parameters.items() if name != "self"}
+
+    @property
+    def family(self) -> str:
+        """What it does with the fitness: one of the families."""
+        own = self.arguments["fitness_shaping_fn"]
+        if own is evosax_shaping.weights_fitness_shaping_fn:
+            return RANKS
+        if self.population_based:
+            return POPULATION
+        return GRADIENT if "optimizer" in self.arguments else OWN
+
+    @property
+    def several(self) -> bool:
+        """Whether it has several sub-populations, each with a mean."""
+        return "num_populations" in self.arguments
+
+    @functools.cached_property
+    def numbers(self) -> dict[str, Any]:
+        """Its own options that are plain numbers, by the names of evosax."""
+        plain = {
+            name: default
+            for name, default in self.arguments.items()
+            if name not in _TAKEN and isinstance(default, bool | int | float)
+        }
+        if self.several:
+            plain["num_populations"] = NUM_POPULATIONS
+        params = _bare(self).default_params
+        plain |= {
+            field.name: value
+            for field in dataclasses.fields(params)
+            if isinstance(value := getattr(params, field.name), bool | int | float)
+            and field.name not in _SIGMA_PARAMS
+        }
+        return plain
+
+    @functools.cached_property
+    def sigma(self) -> str | None:
+        """How its spread is set: by a `"schedule"`, at its `"start"`, or not at all."""
+        if "std_schedule" in self.arguments:
+            return "schedule"
+        if self.population_based or "sampling_fn" in self.arguments:
+            return "start"
+        return "start" if _sigma_param(_bare(self).default_params) else None
+
+    @functools.cached_property
+    def elites(self) -> bool:
+        """Whether it recombines a share of the members."""
+        return _bare(self).elite_ratio != 1.0
+
+
+def find(name: str) -> Strategy:
+    """Returns a strategy by its name in evosax or by one that users know.
+
+    Raises:
+        ValueError: If there is none; names the nearest.
+    """
+    every = distribution_based_algorithms | population_based_algorithms
+    folded = {known.lower().replace("-", "_"): known for known in (*every, *ALIASES)}
+    known = folded.get(str(name).lower().replace("-", "_"))
+    if known is None:
+        raise ValueError(
+            f"there is no evolution strategy {name!r}"
+            f"{suggestion(str(name), [*every, *ALIASES])} `paxrun list es` shows all"
+        )
+    known = ALIASES.get(known, known)
+    return Strategy(known, every[known])
+
+
+def names() -> tuple[str, ...]:
+    """Returns the names of all strategies."""
+    return (*distribution_based_algorithms, *population_based_algorithms)
+
+
+def check(options: ESOptions) -> None:
+    """Raises ValueError if a strategy cannot do what the options ask."""
+    strategy = find(options.strategy)
+    where = f"es: {strategy.name}"
+    _check_own_options(strategy, options, where)
+    given = [name for name in _SCHEDULES if getattr(options, name) is not None]
+    allowed = {"schedule": _SCHEDULES, "start": _SCHEDULES[:1], None: ()}
+    for name in given:
+        if name not in allowed[strategy.sigma]:
+            raise ValueError(f"{where} sets its own spread: leave {name} out")
+    if strategy.family != GRADIENT:
+        for name in _ADAM:
+            if getattr(options, name) is not None:
+                raise ValueError(f"{where} follows no gradient: leave {name} out")
+    if options.elite_ratio is not None and not strategy.elites:
+        raise ValueError(f"{where} has no elites: leave elite_ratio out")
+    _check_shaping(strategy, options, where)
+    build(options, jnp.zeros(_DIMENSIONS))
+
+
+def _check_own_options(strategy: Strategy, options: ESOptions, where: str) -> None:
+    known = [*option_types(), *strategy.numbers]
+    for name, value in options.options.items():
+        if name not in strategy.numbers:
+            raise ValueError(
+                f"{where} has no option {name!r}{suggestion(name, known)} Its own: "
+                f"{', '.join(strategy.numbers) or 'none'}"
+            )
+        if not isinstance(value, bool | int | float):
+            raise ValueError(f"{where}.{name} must be a number, got {value!r}")
+
+
+def _check_shaping(strategy: Strategy, options: ESOptions, where: str) -> None:
+    asked = options.fitness_shaping
+    if asked == "auto" or strategy.family == GRADIENT:
+        return
+    if strategy.family == RANKS:
+        raise ValueError(
+            f"{where} weighs members by their rank itself, and diverges if it is told "
+            f"anything else: leave fitness_shaping={asked} out"
+        )
+    if asked != "none":
+        raise ValueError(
+            f"{where} compares fitness over generations, which {asked} changes: leave "
+            "fitness_shaping out"
+        )
+
+
+def build(options: ESOptions, solution: Any) -> tuple[Any, Any]:
+    """Returns (algorithm, its params) for solutions like `solution`, a pytree.
+
+    Raises:
+        ValueError: If the strategy cannot have such a population.
+    """
+    strategy = find(options.strategy)
+    number = functools.partial(_number, options)
+    arguments = {
+        name: value
+        for name, value in options.options.items()
+        if name in strategy.arguments
+    }
+    size = options.population_size
+    if strategy.several:
+        parts = int(arguments.setdefault("num_populations", NUM_POPULATIONS))
+        if size % parts:
+            raise ValueError(
+                f"{strategy.name} divides a population into {parts}: "
+                f"population_size={size} does not divide"
+            )
+        size //= parts
+    if "std_schedule" in strategy.arguments:
+        arguments["std_schedule"] = _schedule(
+            *(number(name) for name in _SCHEDULES),
+        )
+    if strategy.family == GRADIENT:
+        arguments["optimizer"] = optax.adam(
+            _schedule(*(number(name) for name in _ADAM[:3])),
+            b1=number("beta_1"),
+            b2=number("beta_2"),
+            eps=number("eps"),
+        )
+    if "num_generations" in strategy.arguments:
+        arguments["num_generations"] = (options.num_generations or 128) + 1
+    if "sampling_fn" in strategy.arguments:
+        bounds = options.init_min, options.init_max
+        arguments["sampling_fn"] = _sampler(solution, number("sigma_init"), bounds)
+    if options.fitness_shaping != "auto":
+        arguments["fitness_shaping_fn"] = _SHAPINGS[options.fitness_shaping]
+    try:
+        made = strategy.make(population_size=size, solution=solution, **arguments)
+    except AssertionError as error:
+        raise ValueError(
+            f"{strategy.name} with population_size={size}: {error} Try "
+            f"{size - 1} or {size + 1}."
+        ) from error
+    if options.elite_ratio is not None:
+        made.elite_ratio = options.elite_ratio
+    params = made.default_params
+    changed = {k: v for k, v in options.options.items() if k not in arguments}
+    sigma = _sigma_param(params)
+    if sigma is not None:
+        changed[sigma] = _like(getattr(params, sigma), number("sigma_init"))
+    return made, params.replace(**changed)
+
+
+def first_spread(options: ESOptions) -> float:
+    """Returns the spread of the members around the mean at first."""
+    return _number(options, "sigma_init")
+
+
+def sigma_of(state: Any) -> jax.Array:
+    """Returns the mean spread of a strategy's state, NaN where it has none."""
+    std = getattr(state, "std", None)
+    return jnp.mean(std) if std is not None else jnp.full((), jnp.nan)
+
+
+def _number(options: ESOptions, name: str) -> float:
+    value = getattr(options, name)
+    return _DEFAULTS[name] if value is None else value
+
+
+def _schedule(start: float, decay: float, limit: float) -> Any:
+    """Returns start * decay^generation, not below the limit."""
+    if decay == 1.0:
+        return optax.constant_schedule(start)
+    return lambda step: jnp.maximum(start * jnp.power(decay, step), limit)
+
+
+def _sampler(
+    solution: Any, sigma: float, bounds: tuple[float | None, float | None]
+) -> Any:
+    """Returns a function of a key: numbers in the shape of a solution.
+
+    They are uniform between the bounds, or normal around 0 where there are none.
+    """
+    leaves, tree = jax.tree.flatten(solution)
+
+    def draw(key: jax.Array, shape: Any) -> jax.Array:
+        low, high = bounds
+        if low is None or high is None:
+            return sigma * jax.random.normal(key, shape)
+        return jax.random.uniform(key, shape, minval=low, maxval=high)
+
+    def sample(key: jax.Array) -> Any:
+        return tree.unflatten(
+            draw(jax.random.fold_in(key, i), leaf.shape)
+            for i, leaf in enumerate(leaves)
+        )
+
+    return sample
+
+
+def _sigma_param(params: Any) -> str | None:
+    return next((name for name in _SIGMA_PARAMS if hasattr(params, name)), None)
+
+
+def _like(old: Any, value: float) -> Any:
+    return value if isinstance(old, int | float) else jnp.full_like(old, value)
+
+
+#: Parameters of the solutions with which a strategy is looked at.
+_DIMENSIONS = 8
+
+
+@functools.cache
+def _bare(strategy: Strategy) -> Any:
+    """Returns a strategy of its own defaults, to be looked at."""
+    solution = jnp.zeros(_DIMENSIONS)
+    arguments: dict[str, Any] = {}
+    if strategy.several:
+        arguments["num_populations"] = NUM_POPULATIONS
+    if "sampling_fn" in strategy.arguments:
+        arguments["sampling_fn"] = _sampler(solution, 1.0, (None, None))
+    return strategy.make(population_size=8, solution=solution, **arguments)
