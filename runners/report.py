@@ -107,7 +107,7 @@ def best_lines(outcome: Outcome, run_dir: Any) -> list[str]:
     lines = []
     for best in outcome.best_members:
         rewards = ", ".join(
-            f"player {p} {_number(best.metrics[f'episode/reward_per_step/player_{p}'])}"
+            f"player {p} {number(best.metrics[f'episode/reward_per_step/player_{p}'])}"
             for p in range(1, len(outcome.plan.names) + 1)
         )
         lines.append(

@@ -28,5 +28,6 @@ __all__ = [
     "experiment_names",
     "experiment_text",
     "load",
+    "load_small",
     "to_yaml",
 ]
