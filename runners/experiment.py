@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -22,6 +23,8 @@ from runners.rows import RETURNS, Row, rollout_row, update_row
 # Tags under the run key.
 LANES, AGENTS, OUTER, SAMPLERS = range(4)
 COMMON_MEMBER = 0
+#: In place of a seat in the keys of samplers: the game's numbers.
+PARAMS_SEAT = 2**16
 
 
 class Played(NamedTuple):
@@ -47,6 +50,8 @@ class RunState(struct.PyTreeNode):
         outer: The outer optimiser's state, with the training states.
         stream: The games in endless play, leaves `[opponents, games, ...]`; () where
             an iteration is a trial.
+        starts: For each slot the parameters with which it starts afresh, None for
+            its agent's own; () if that holds for all.
     """
 
     iteration: jax.Array
@@ -54,6 +59,7 @@ class RunState(struct.PyTreeNode):
     params: Any
     outer: OuterState
     stream: Any = ()
+    starts: tuple[Any, ...] = ()
 
     @property
     def agents(self) -> tuple[TrainingState, ...]:
@@ -82,6 +88,10 @@ class Experiment:
             iteration is a trial.
         keep_returns: Whether the rows of a stream hold the return of every episode by
             itself, `RETURNS`.
+        params_sampler: `params_sampler(key, params) -> params`, the game's numbers of a
+            trial; compared by identity or equality, like a slot's callables. None:
+            those of the state.
+        params_per_opponent: Whether it draws for each opponent by itself.
         mesh: Devices over which the games are spread, and large parameters divided;
             None: the default device.
     """
@@ -94,6 +104,8 @@ class Experiment:
     chunk_size: int = 64
     num_steps: int | None = None
     keep_returns: bool = False
+    params_sampler: Callable[[jax.Array, Any], Any] | None = None
+    params_per_opponent: bool = True
     mesh: Mesh | None = None
 
     def __post_init__(self) -> None:
@@ -125,6 +137,11 @@ class Experiment:
     def _check_stream(self, num_steps: int) -> None:
         if num_steps < 1:
             raise ValueError(f"num_steps must be >= 1, got {num_steps}")
+        if self.params_sampler is not None:
+            raise ValueError(
+                "params_sampler draws the game's numbers for each trial: leave "
+                "num_steps out"
+            )
         for slot in self.slots:
             if slot.reset != "never" or slot.schedule is not None:
                 raise ValueError(
@@ -225,8 +242,7 @@ def rollout(experiment: Experiment, state: RunState) -> tuple[Played, Row]:
     e = state.iteration
     members, outer = experiment.outer.ask(_outer_key(state, 0), state.outer)
     members = tuple(
-        _restarted(experiment, i, member, state.key, e)
-        for i, member in enumerate(members)
+        _restarted(experiment, i, member, state, e) for i, member in enumerate(members)
     )
     play = _play_opponents(experiment, state, members)
     row = rollout_row(experiment.env, experiment.slots, play)
@@ -291,17 +307,38 @@ def _play_opponents(
         stream = placement.games_on(experiment.mesh, played.stream)
         return played._replace(states=members, stream=stream)
     lanes = placement.games_on(experiment.mesh, lane_keys(experiment, state.key))
+    params, params_axis = trial_params(experiment, state)
     trial = map_axis(
         functools.partial(play_trial, experiment.lineup),
-        (None, axes, 0, None),
+        (params_axis, axes, 0, None),
         experiment.num_opponents,
-    )(state.params, members, lanes, state.iteration)
+    )(params, members, lanes, state.iteration)
     # A shared state was changed by one opponent at most.
     states = tuple(
         after if slot.per_opponent else jax.tree.map(lambda x: x[0], after)
         for slot, after in zip(experiment.slots, trial.states, strict=True)
     )
     return trial._replace(states=states)
+
+
+def trial_params(experiment: Experiment, state: RunState) -> tuple[Any, int | None]:
+    """Returns (the game's numbers in the next trial, their axis of opponents).
+
+    The draw depends on the run, the trial and the opponent, on nothing else.
+    """
+    sampler = experiment.params_sampler
+    if sampler is None:
+        return state.params, None
+    fold = jax.random.fold_in
+
+    def drawn(opponent: jax.Array) -> Any:
+        # The folds of `_fresh` for a seat that no game has.
+        own = fold(fold(fold(state.key, SAMPLERS), state.iteration), opponent)
+        return sampler(fold(own, PARAMS_SEAT), state.params)
+
+    if experiment.params_per_opponent:
+        return jax.vmap(drawn)(jnp.arange(experiment.num_opponents)), 0
+    return drawn(jnp.zeros((), jnp.int32)), None
 
 
 def _state_axes(experiment: Experiment) -> tuple[int | None, ...]:
@@ -313,14 +350,17 @@ def _restarted(
     experiment: Experiment,
     index: int,
     member: TrainingState,
-    run_key: jax.Array,
+    state: RunState,
     e: jax.Array,
 ) -> TrainingState:
     """Returns a slot's training state, afresh if its reset interval is due."""
     interval = experiment.slots[index].reset_interval
     if interval is None:
         return member
-    fresh = _fresh(experiment, index, run_key, e)
+    fresh = _fresh(experiment, index, state.key, e)
+    start = state.starts[index] if state.starts else None
+    if start is not None:
+        fresh = fresh.replace(params=start)
     if interval == 1:
         return fresh
     due = e % interval == 0

@@ -14,7 +14,7 @@ from runners.jsonl import JsonLines, read_rows
 from runners.loop import Chunk
 from runners.outcome import Outcome
 from runners.plan import Plan
-from runners.program import Program, initial_state, run_keys, with_agents
+from runners.program import Program, initial_state, run_keys
 from runners.run_dir import RunDir
 from runners.summary import estimates
 from runners.training import Training
@@ -98,7 +98,7 @@ def program_of(plan: Plan) -> Program:
     keys = run_keys(config.seed, config.num_seeds, evaluation=config.runner == "eval")
     state = initial_state(plan.experiment, keys, plan.params)
     try:
-        state = with_agents(state, models.load_models(plan))
+        state = models.with_models(plan, state)
     except ValueError as error:
         raise ConfigError(str(error)) from error
     return Program(plan.experiment, state)

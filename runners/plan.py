@@ -13,11 +13,11 @@ from runners import seating, single
 from runners.config import AgentConfig, ConfigError, ExperimentConfig
 from runners.config.coerce import coerce
 from runners.experiment import Experiment
+from runners.interventions import configured
+from runners.interventions.payoffs import FIELDS
 from runners.outer import Frozen, Gradient
 from runners.sharding import make_mesh
 
-#: Fields of params that hold a payoff.
-PAYOFFS = ("payoff_matrix", "payoff_table")
 #: Games of an evaluation of `sarl`, at least; rollouts there may have a single one.
 MIN_SARL_EPISODES = 32
 STEP_OPTIONS = ("num_inner_steps", "num_outer_steps")
@@ -97,10 +97,22 @@ def prepare(config: ExperimentConfig) -> Plan:
     game = find(config.env.id)
     env, params, notices = make_game(game, config.env.options)
     agents = seating.seated(config.agents, game, env.num_players)
-    if config.runner == "eval":
-        agents = tuple(seating.with_saved_name(agent) for agent in agents)
+    agents = tuple(
+        agent
+        if config.runner != "eval" and agent.learning
+        else seating.with_saved_name(agent)
+        for agent in agents
+    )
     config = dataclasses.replace(config, agents=agents)
-    made = [seating.make_agent(i, a, env, config) for i, a in enumerate(agents)]
+    observed = [
+        configured.observer(f"agent{i + 1}", a, env, params, config.num_envs)
+        for i, a in enumerate(agents)
+    ]
+    made = [
+        seating.make_agent(i, a, configured.observed_game(env, params, seen), config)
+        for i, (a, seen) in enumerate(zip(agents, observed, strict=True))
+    ]
+    params_sampler = configured.payoff_sampler(config, env, params)
     num_steps = None
     if config.runner == "sarl":
         env, params = single.make_game(config, env, params, made)
@@ -110,9 +122,11 @@ def prepare(config: ExperimentConfig) -> Plan:
     slots = []
     for i, agent in enumerate(made):
         inner = agents[i].clock == "inner" and num_steps is None
-        updates = num_iterations * (env.num_outer_steps if inner else 1)
-        agent = agent.planned(updates)
-        slots.append(seating.make_slot(i, agents[i], agent, env, config, num_steps))
+        trials = min(num_iterations, _trials_of_a_life(agents[i], num_iterations))
+        agent = agent.planned(trials * (env.num_outer_steps if inner else 1))
+        slots.append(
+            seating.make_slot(i, agents[i], agent, env, config, num_steps, observed[i])
+        )
     training = config.runner != "eval"
     if training and not any(slot.learns for slot in slots):
         raise ConfigError(
@@ -127,13 +141,17 @@ def prepare(config: ExperimentConfig) -> Plan:
         num_opponents=config.num_opponents,
         chunk_size=min(config.chunk_size, num_iterations),
         num_steps=num_steps,
+        params_sampler=params_sampler,
+        params_per_opponent=not (
+            config.payoff_sampler and config.payoff_sampler.shared
+        ),
         mesh=_mesh(config),
     )
     if not config.name:
         config = dataclasses.replace(config, name=_custom_name(game, agents))
     if training:
         notices += rounding
-    else:
+    if config.runner != "sarl":
         notices += seating.untrained(agents, experiment.slots)
     return Plan(config, game, experiment, params, num_iterations, notices)
 
@@ -142,7 +160,8 @@ def evaluation(plan: Plan) -> Plan:
     """Returns the plan that plays a plan's agents without learning, one iteration."""
     config = dataclasses.replace(plan.config, runner="eval")
     slots = tuple(
-        seating.frozen(slot, config.deterministic) for slot in plan.experiment.slots
+        seating.evaluated(slot, plan.env, config.deterministic)
+        for slot in plan.experiment.slots
     )
     experiment = dataclasses.replace(
         plan.experiment,
@@ -173,7 +192,7 @@ def make_game(
 
 def payoff_table(params: Any) -> np.ndarray | None:
     """Returns a game's payoff numbers, None for a game without any."""
-    for name in PAYOFFS:
+    for name in FIELDS:
         payoff = getattr(params, name, None)
         if payoff is not None:
             return np.asarray(payoff)
@@ -200,6 +219,13 @@ def _num_iterations(
         f"{config.total_timesteps / steps:.2f} iterations of {games} x {each} steps: "
         f"{iterations} iterations are run, {total:_} steps",
     )
+
+
+def _trials_of_a_life(agent: AgentConfig, num_iterations: int) -> int:
+    """Returns how many trials an agent plays before it starts afresh, or in all."""
+    if agent.reset == "never":
+        return num_iterations
+    return 1 if agent.reset == "trial" else int(agent.reset)
 
 
 def _mesh(config: ExperimentConfig) -> Any:

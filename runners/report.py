@@ -21,6 +21,8 @@ from runners.metric_names import (
     states,
 )
 from runners.outcome import Outcome
+from runners.plan import Plan
+from runners.seating import learns_within_a_trial
 from runners.summary import Estimate
 
 MAX_STATES = 16
@@ -76,8 +78,8 @@ def captions(outcome: Outcome) -> list[str]:
     named = by_name(outcome.evaluation)
     acting = "actions sampled" if outcome.mode == "sampled" else "greedy actions"
     steps = plan.env.num_inner_steps * plan.env.num_outer_steps
-    games = f"{plan.num_eval_games} games of {steps} steps without learning"
-    what = f"{games}, {acting}" + (
+    games = f"{plan.num_eval_games} games of {steps} steps"
+    what = f"{games} {_who_learns(plan)}, {acting}" + (
         f"; mean ± 95 % confidence interval over {config.num_seeds} seeds"
         if config.num_seeds > 1
         else "; one seed, so no interval (--num-seeds 8 gives one)"
@@ -92,6 +94,19 @@ def captions(outcome: Outcome) -> list[str]:
         shares = "; in grey: the share of steps that begin there"
         lines.append(_legend(named) + shares * (len(plan.names) <= MAX_WITH_SHARES))
     return [line for line in lines if line]
+
+
+def _who_learns(plan: Plan) -> str:
+    """Returns whether anybody learns within the trials of an evaluation."""
+    players = [
+        str(player + 1)
+        for slot in plan.experiment.slots
+        if learns_within_a_trial(slot, plan.env)
+        for player in slot.players
+    ]
+    if not players:
+        return "without learning"
+    return f"in which player {' and '.join(players)} learns from episode to episode"
 
 
 def scaled(value: Estimate, factor: float) -> Estimate:
