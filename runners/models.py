@@ -7,8 +7,8 @@ import jax.numpy as jnp
 
 from paxenv_agents import weights
 from runners.config import ConfigError
-from runners.model_source import saved_params
 from runners.experiment import RunState
+from runners.model_source import saved_params
 from runners.plan import Plan
 from runners.program import Program, run_keys, with_agents
 from runners.run_dir import RunDir

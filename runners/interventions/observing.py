@@ -1,4 +1,4 @@
-"""What a slot sees of a game: a slot's `observe`, and the spaces that follow from it."""
+"""What a slot sees of a game: its `observe`, and the spaces that follow from it."""
 
 import dataclasses
 from typing import Any

@@ -107,7 +107,7 @@ def test_the_drawn_payoff_is_what_the_game_pays():
     drawing = experiment(draw=RandomPayoffs(-10.0, -9.0))
     _, rows = train_chunk(drawing, drawing.init(KEY, PARAMS), 4)
     paid = np.asarray(rows["episode/return/player_1"])
-    assert ((-10 < paid) & (paid < -9)).all()
+    assert ((paid > -10) & (paid < -9)).all()
     assert len(set(paid.tolist())) == 4
 
 
