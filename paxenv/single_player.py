@@ -36,11 +36,14 @@ class SinglePlayerState(struct.PyTreeNode):
         env: The game's state.
         observations: What all players see, in player order.
         memories: One memory for each co-player, in player order.
+        learning: What co-players that learn within the trial have become; () if none
+            does.
     """
 
     env: EnvState
     observations: Any
     memories: Any
+    learning: Any = ()
 
     @property
     def inner_t(self) -> jax.Array:
@@ -77,11 +80,14 @@ class SinglePlayer:
         env: The game, of two or more players.
         player: The seat that is shown, from 0.
         co_players: The agents at the other seats, in player order.
+        learning: How they learn within a trial, such as a
+            `paxenv_agents.learning_co_players.LearningCoPlayers`; None: not at all.
     """
 
     env: Environment
     player: int = 0
     co_players: tuple[Any, ...] = ()
+    learning: Any = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "co_players", tuple(self.co_players))
@@ -199,6 +205,8 @@ class SinglePlayer:
             for seat, agent in zip(self.seats, self.co_players, strict=True)
         )
         state = SinglePlayerState(env_state, observations, memories)
+        if self.learning is not None:
+            state = state.replace(learning=self.learning.open(self, key, state, params))
         return observations[self.player], state
 
     def step(
@@ -282,12 +290,14 @@ class SinglePlayer:
         params: SinglePlayerParams,
     ) -> tuple[Any, SinglePlayerState, jax.Array, jax.Array, dict[str, Any]]:
         key = keys.typed(key)
-        others, memories = self._co_play(key, state, params)
+        others, memories = self._co_play(key, state, self._co_states(state, params))
         opponent_action = others[0] if len(others) == 1 else others
         observations, env_state, rewards, done, info = step(
             key, state.env, self.joint_action(action, opponent_action), params.game
         )
-        after = SinglePlayerState(env_state, observations, memories)
+        after = SinglePlayerState(env_state, observations, memories, state.learning)
+        if self.learning is not None:
+            after = self.learning.learn(self, state, after, others, rewards, info)
         info = {
             **info,
             "final_obs": info["final_obs"][self.player],
@@ -299,14 +309,14 @@ class SinglePlayer:
         return observations[self.player], state, rewards[self.player], done, info
 
     def _co_play(
-        self, key: jax.Array, state: SinglePlayerState, params: SinglePlayerParams
+        self, key: jax.Array, state: SinglePlayerState, co_states: Any
     ) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         """Returns the co-players' actions and memories; each keeps its memory's key."""
         actions, memories = [], []
         for i, seat in enumerate(self.seats):
             before = state.memories[i]
             action, _, memory = self.co_players[i].policy(
-                params.co_players[i],
+                co_states[i],
                 state.observations[seat],
                 before.replace(key=keys.player(key, seat)),
             )
@@ -314,13 +324,22 @@ class SinglePlayer:
             memories.append(memory.replace(key=before.key))
         return tuple(actions), tuple(memories)
 
+    def _co_states(self, state: SinglePlayerState, params: SinglePlayerParams) -> Any:
+        """Returns the training states with which the co-players act."""
+        if self.learning is None:
+            return params.co_players
+        return self.learning.states(state.learning)
+
     def _end_inner_episode(
         self, boundary: jax.Array, state: SinglePlayerState, params: SinglePlayerParams
     ) -> SinglePlayerState:
         ended = tuple(
             agent.end_inner_episode(co_state, memory)
             for agent, co_state, memory in zip(
-                self.co_players, params.co_players, state.memories, strict=True
+                self.co_players,
+                self._co_states(state, params),
+                state.memories,
+                strict=True,
             )
         )
         return state.replace(memories=where(boundary, ended, state.memories))

@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -17,9 +18,10 @@ from paxenv_agents.streaming import summed_scan
 from paxenv_agents.types import TrainingState
 from runners import placement
 from runners.evolution.population import Generation, play_population
-from runners.lanes import LANES, lane_keys, open_streams, play_opponents, play_trials
+from runners.lanes import lane_keys, open_streams, play_opponents, play_trials
 from runners.outer import Gradient, OuterOptimiser, OuterState
 from runners.rows import RETURNS, Row, rollout_row, update_row
+from runners.tags import AGENTS, OUTER, SAMPLERS
 
 __all__ = [
     "Experiment",
@@ -32,9 +34,6 @@ __all__ = [
     "train_chunk",
     "update",
 ]
-
-# Tags under the run key; those of the lanes and of evaluations lie elsewhere.
-AGENTS, OUTER, SAMPLERS = range(LANES + 1, LANES + 4)
 
 
 class Played(NamedTuple):
@@ -60,6 +59,8 @@ class RunState(struct.PyTreeNode):
         outer: The outer optimiser's state, with the training states.
         stream: The games in endless play, leaves `[opponents, games, ...]`; () where
             an iteration is a trial.
+        starts: For each slot the parameters with which it starts afresh, None for
+            its agent's own; () if that holds for all.
     """
 
     iteration: jax.Array
@@ -67,6 +68,7 @@ class RunState(struct.PyTreeNode):
     params: Any
     outer: OuterState
     stream: Any = ()
+    starts: tuple[Any, ...] = ()
 
     @property
     def agents(self) -> tuple[TrainingState, ...]:
@@ -95,6 +97,10 @@ class Experiment:
             iteration is a trial.
         keep_returns: Whether the rows of a stream hold the return of every episode by
             itself, `RETURNS`.
+        params_sampler: `params_sampler(key, params) -> params`, the game's numbers of a
+            trial; compared by identity or equality, like a slot's callables. None:
+            those of the state.
+        params_per_opponent: Whether it draws for each opponent by itself.
         mesh: Devices over which the games are spread, and large parameters divided;
             None: the default device.
     """
@@ -107,6 +113,8 @@ class Experiment:
     chunk_size: int = 64
     num_steps: int | None = None
     keep_returns: bool = False
+    params_sampler: Callable[[jax.Array, Any], Any] | None = None
+    params_per_opponent: bool = True
     mesh: Mesh | None = None
 
     def __post_init__(self) -> None:
@@ -144,6 +152,11 @@ class Experiment:
             raise ValueError(f"num_steps must be >= 1, got {num_steps}")
         if self.outer.num_members is not None:
             raise ValueError("members of a population play trials: leave num_steps out")
+        if self.params_sampler is not None:
+            raise ValueError(
+                "params_sampler draws the game's numbers for each trial: leave "
+                "num_steps out"
+            )
         for slot in self.slots:
             if slot.reset != "never" or slot.schedule is not None:
                 raise ValueError(
@@ -256,8 +269,7 @@ def rollout(experiment: Experiment, state: RunState) -> tuple[Played, Row]:
         _outer_key(state, 0), state.outer, experiment.lineup
     )
     members = tuple(
-        _restarted(experiment, i, member, state.key, e)
-        for i, member in enumerate(members)
+        _restarted(experiment, i, member, state, e) for i, member in enumerate(members)
     )
     if experiment.outer.num_members is None:
         play = play_opponents(experiment, state, members)
@@ -295,14 +307,17 @@ def _restarted(
     experiment: Experiment,
     index: int,
     member: TrainingState,
-    run_key: jax.Array,
+    state: RunState,
     e: jax.Array,
 ) -> TrainingState:
     """Returns a slot's training state, afresh if its reset interval is due."""
     interval = experiment.slots[index].reset_interval
     if interval is None:
         return member
-    fresh = _fresh(experiment, index, run_key, e)
+    fresh = _fresh(experiment, index, state.key, e)
+    start = state.starts[index] if state.starts else None
+    if start is not None:
+        fresh = fresh.replace(params=start)
     if interval == 1:
         return fresh
     due = e % interval == 0

@@ -12,9 +12,9 @@ from paxenv_agents.stream import Rollout, open_stream, play_steps
 from paxenv_agents.types import TrainingState
 from runners import placement
 from runners.axes import map_axis
+from runners.tags import LANES
+from runners.trial_params import trial_params
 
-#: Tag of the lanes under the run key.
-LANES = 0
 COMMON_MEMBER = 0
 
 
@@ -75,11 +75,12 @@ def play_trials(
     lanes = lane_keys(experiment, state.key, member)
     if experiment.outer.num_members is None:
         lanes = placement.games_on(experiment.mesh, lanes)
+    params, params_axis = trial_params(experiment, state)
     trial = map_axis(
         functools.partial(play_trial, experiment.lineup, scan=scan),
-        (None, state_axes(experiment), 0, None),
+        (params_axis, state_axes(experiment), 0, None),
         experiment.num_opponents,
-    )(state.params, members, lanes, state.iteration)
+    )(params, members, lanes, state.iteration)
     # A shared state was changed by one opponent at most.
     states = tuple(
         after if slot.per_opponent else jax.tree.map(lambda x: x[0], after)

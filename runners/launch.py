@@ -16,7 +16,7 @@ from runners.jsonl import JsonLines, read_rows
 from runners.loop import Chunk
 from runners.outcome import Outcome
 from runners.plan import Plan
-from runners.program import Program, initial_state, run_keys, with_agents
+from runners.program import Program, initial_state, run_keys
 from runners.run_dir import RunDir
 from runners.summary import estimates
 from runners.training import Training
@@ -100,11 +100,10 @@ def program_of(plan: Plan) -> Program:
     keys = run_keys(config.seed, config.num_seeds, evaluation=config.runner == "eval")
     state = initial_state(plan.experiment, keys, plan.params)
     try:
-        loaded = models.load_models(plan)
-        state = with_agents(state, loaded)
+        state = models.with_models(plan, state)
     except ValueError as error:
         raise ConfigError(str(error)) from error
-    if loaded and plan.evolves:
+    if plan.evolves and any(agent.model_path for agent in config.agents):
         # A search begins where the weights are.
         state = jax.vmap(functools.partial(begun, plan.experiment))(state)
     return Program(plan.experiment, state)

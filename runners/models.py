@@ -10,9 +10,10 @@ import jax.numpy as jnp
 from paxenv_agents import weights
 from runners.config import ConfigError
 from runners.evolution.best import BestMember
+from runners.experiment import RunState
 from runners.model_source import saved_params
 from runners.plan import Plan
-from runners.program import Program, run_keys
+from runners.program import Program, run_keys, with_agents
 from runners.run_dir import RunDir
 
 
@@ -52,7 +53,7 @@ def _save(plan: Plan, index: int, seed: int, params: Any, path: Path) -> None:
 def load_models(plan: Plan) -> dict[int, Any]:
     """Returns training states by slot, leaves `[seeds, ...]`, of agents with weights.
 
-    They are fresh but for their parameters.
+    They are fresh but for their parameters, and without an axis of opponents.
 
     Raises:
         ConfigError: If a file is missing or belongs to another agent.
@@ -67,11 +68,6 @@ def load_models(plan: Plan) -> dict[int, Any]:
                 f"{agent.name} (player {agent.players[0]}) has no weights to load: "
                 "model_path is for learners such as PPO"
             )
-        if slot.per_opponent:
-            raise ConfigError(
-                f"model_path of player {agent.players[0]}: with num_opponents="
-                f"{plan.config.num_opponents} it is a different agent in each of them"
-            )
         params = saved_params(agent, slot.agent)
         per_seed = [params[s % len(params)] for s in range(plan.config.num_seeds)]
         stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *per_seed)
@@ -80,3 +76,41 @@ def load_models(plan: Plan) -> dict[int, Any]:
         )
         loaded[i] = fresh.replace(params=stacked)
     return loaded
+
+
+def with_models(plan: Plan, state: RunState) -> RunState:
+    """Returns the state with the weights that agents' `model_path` names.
+
+    They are what these agents play with, and what they start afresh from. Opponents
+    with training states of their own all get the same.
+
+    Args:
+        plan: The plan.
+        state: The state of all seeds before the first iteration.
+
+    Raises:
+        ConfigError: If a file is missing or belongs to another agent.
+        ValueError: If a shape is not the slot's.
+    """
+    slots = plan.experiment.slots
+    agents, starts = list(state.agents), [None] * len(slots)
+    for i, loaded in load_models(plan).items():
+        params = loaded.params
+        if slots[i].per_opponent:
+            params = jax.tree.map(_for_opponents(plan.experiment.num_opponents), params)
+        agents[i] = agents[i].replace(params=params)
+        if slots[i].reset != "never":
+            starts[i] = params
+    state = with_agents(state, dict(enumerate(agents)))
+    if any(start is not None for start in starts):
+        state = state.replace(starts=tuple(starts))
+    return state
+
+
+def _for_opponents(num_opponents: int) -> Any:
+    """Returns what repeats weights `[seeds, ...]` as `[seeds, opponents, ...]`."""
+
+    def spread(x: jax.Array) -> jax.Array:
+        return jnp.repeat(x[:, None], num_opponents, axis=1)
+
+    return spread

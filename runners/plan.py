@@ -9,16 +9,17 @@ import numpy as np
 
 import paxenv
 from paxenv.registry import GameSpec, find
+from paxenv_agents.lineup import Slot
 from runners import seating, single
 from runners.config import AgentConfig, ConfigError, ExperimentConfig
 from runners.config.coerce import coerce
 from runners.evolution import planning
 from runners.experiment import Experiment
+from runners.interventions import configured
+from runners.interventions.payoffs import FIELDS
 from runners.outer import Frozen, Gradient, OuterOptimiser
 from runners.sharding import make_mesh
 
-#: Fields of params that hold a payoff.
-PAYOFFS = ("payoff_matrix", "payoff_table")
 #: Games of an evaluation of `sarl`, at least; rollouts there may have a single one.
 MIN_SARL_EPISODES = 32
 STEP_OPTIONS = ("num_inner_steps", "num_outer_steps")
@@ -110,64 +111,119 @@ def prepare(config: ExperimentConfig) -> Plan:
     """
     game = find(config.env.id)
     env, params, notices = make_game(game, config.env.options)
-    agents = seating.seated(config.agents, game, env.num_players)
-    if config.runner == "eval":
-        agents = tuple(seating.with_saved_name(agent) for agent in agents)
-    config = dataclasses.replace(config, agents=agents)
-    made = [seating.make_agent(i, a, env, config) for i, a in enumerate(agents)]
+    config = _seated(config, game, env)
+    observed = [
+        configured.observer(f"agent{i + 1}", a, env, params, config.num_envs)
+        for i, a in enumerate(config.agents)
+    ]
+    made = [
+        seating.make_agent(i, a, configured.observed_game(env, params, seen), config)
+        for i, (a, seen) in enumerate(zip(config.agents, observed, strict=True))
+    ]
+    params_sampler = configured.payoff_sampler(config, env, params)
     num_steps = None
     if config.runner == "sarl":
         env, params = single.make_game(config, env, params, made)
         made = made[:1]
         num_steps = made[0].rollout_length(config.num_envs)
-    outer: OuterOptimiser = Frozen() if config.runner == "eval" else Gradient()
-    if config.runner == "evo":
-        agents, outer = planning.evolution(agents, config.es)
-        config = dataclasses.replace(config, agents=agents)
+    config, outer = _optimised(config)
     num_iterations, rounding = _num_iterations(config, env, num_steps, outer)
-    slots = []
-    for i, agent in enumerate(made):
-        inner = agents[i].clock == "inner" and num_steps is None
-        updates = num_iterations * (env.num_outer_steps if inner else 1)
-        if config.runner == "evo":
-            # Who learns under evolution starts anew in each trial.
-            updates = env.num_outer_steps
-        agent = agent.planned(updates)
-        slots.append(seating.make_slot(i, agents[i], agent, env, config, num_steps))
-    training = config.runner != "eval"
-    if config.runner in ("rl", "sarl") and not any(slot.learns for slot in slots):
-        raise ConfigError(
-            f"nobody learns in {' v '.join(a.name for a in agents)}: `paxrun eval` "
-            "plays agents without training"
-        )
+    sampler = config.payoff_sampler
     experiment = Experiment(
         env=env,
-        slots=tuple(slots),
+        slots=_slots(config, made, observed, env, num_steps, num_iterations),
         outer=outer,
         num_games=config.num_envs,
         num_opponents=config.num_opponents,
         chunk_size=min(config.chunk_size, num_iterations),
         num_steps=num_steps,
+        params_sampler=params_sampler,
+        params_per_opponent=not (sampler and sampler.shared),
         mesh=_mesh(config),
     )
+    config = _completed(config, game, experiment, num_iterations)
+    if config.runner != "eval":
+        notices += rounding
+    if config.runner != "sarl":
+        notices += seating.untrained(config.agents, experiment.slots)
+    return Plan(config, game, experiment, params, num_iterations, notices)
+
+
+def _seated(config: ExperimentConfig, game: GameSpec, env: Any) -> ExperimentConfig:
+    """Returns the config with an agent for every player, under its saved name."""
+    agents = tuple(
+        agent
+        if config.runner != "eval" and agent.learning
+        else seating.with_saved_name(agent)
+        for agent in seating.seated(config.agents, game, env.num_players)
+    )
+    return dataclasses.replace(config, agents=agents)
+
+
+def _optimised(config: ExperimentConfig) -> tuple[ExperimentConfig, OuterOptimiser]:
+    """Returns the config, and what changes its agents from trial to trial."""
+    if config.runner == "evo":
+        agents, outer = planning.evolution(config.agents, config.es)
+        return dataclasses.replace(config, agents=agents), outer
+    return config, Frozen() if config.runner == "eval" else Gradient()
+
+
+def _slots(
+    config: ExperimentConfig,
+    made: list[Any],
+    observed: list[Any],
+    env: Any,
+    num_steps: int | None,
+    num_iterations: int,
+) -> tuple[Slot, ...]:
+    """Returns the slots, whose agents know how often they will update.
+
+    Raises:
+        ConfigError: If nobody learns who should.
+    """
+    slots = []
+    for i, agent in enumerate(made):
+        entry = config.agents[i]
+        inner = entry.clock == "inner" and num_steps is None
+        trials = min(num_iterations, _trials_of_a_life(entry, num_iterations))
+        if config.runner == "evo":
+            # Who learns under evolution starts anew in each trial.
+            trials = 1
+        agent = agent.planned(trials * (env.num_outer_steps if inner else 1))
+        slots.append(
+            seating.make_slot(i, entry, agent, env, config, num_steps, observed[i])
+        )
+    if config.runner in ("rl", "sarl") and not any(slot.learns for slot in slots):
+        raise ConfigError(
+            f"nobody learns in {' v '.join(a.name for a in config.agents)}: `paxrun "
+            "eval` plays agents without training"
+        )
+    return tuple(slots)
+
+
+def _completed(
+    config: ExperimentConfig,
+    game: GameSpec,
+    experiment: Experiment,
+    num_iterations: int,
+) -> ExperimentConfig:
+    """Returns the config with a name and the intervals that follow from the rest."""
     if config.runner == "evo" and not config.eval_interval:
         generations = -(-num_iterations // planning.NUM_EVALUATIONS)
         interval = generations * experiment.steps_per_iteration
         config = dataclasses.replace(config, eval_interval=interval)
     if not config.name:
-        config = dataclasses.replace(config, name=_custom_name(game, agents))
-    if training:
-        notices += rounding
-    else:
-        notices += seating.untrained(agents, experiment.slots)
-    return Plan(config, game, experiment, params, num_iterations, notices)
+        name = _custom_name(game, config.agents)
+        config = dataclasses.replace(config, name=name)
+    return config
 
 
 def evaluation(plan: Plan) -> Plan:
     """Returns the plan that plays a plan's agents without learning, one iteration."""
     config = dataclasses.replace(plan.config, runner="eval")
     slots = tuple(
-        seating.frozen(slot, config.deterministic) for slot in plan.experiment.slots
+        seating.evaluated(slot, plan.env, config.deterministic)
+        for slot in plan.experiment.slots
     )
     if plan.evolves:
         # Co-players learn in an evaluation as in training: that is who is shaped.
@@ -202,7 +258,7 @@ def make_game(
 
 def payoff_table(params: Any) -> np.ndarray | None:
     """Returns a game's payoff numbers, None for a game without any."""
-    for name in PAYOFFS:
+    for name in FIELDS:
         payoff = getattr(params, name, None)
         if payoff is not None:
             return np.asarray(payoff)
@@ -236,6 +292,13 @@ def _num_iterations(
         f"{config.total_timesteps / steps:.2f} iterations of {games} x {each} steps: "
         f"{iterations} iterations are run, {total:_} steps",
     )
+
+
+def _trials_of_a_life(agent: AgentConfig, num_iterations: int) -> int:
+    """Returns how many trials an agent plays before it starts afresh, or in all."""
+    if agent.reset == "never":
+        return num_iterations
+    return 1 if agent.reset == "trial" else int(agent.reset)
 
 
 def _mesh(config: ExperimentConfig) -> Any:

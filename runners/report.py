@@ -22,6 +22,8 @@ from runners.metric_names import (
     states,
 )
 from runners.outcome import Outcome
+from runners.plan import Plan
+from runners.seating import learns_within_a_trial
 from runners.summary import Estimate
 
 MAX_STATES = 16
@@ -77,7 +79,7 @@ def captions(outcome: Outcome) -> list[str]:
     named = by_name(outcome.evaluation)
     acting = "actions sampled" if outcome.mode == "sampled" else "greedy actions"
     steps = plan.env.num_inner_steps * plan.env.num_outer_steps
-    games = f"{plan.num_eval_games} games of {steps} steps without learning"
+    games = f"{plan.num_eval_games} games of {steps} steps {_who_learns(plan)}"
     if plan.evolves:
         learning = any(slot.learns for slot in plan.experiment.slots)
         whom = "opponents that learn" if learning else "opponents"
@@ -115,6 +117,19 @@ def best_lines(outcome: Outcome, run_dir: Any) -> list[str]:
             f"per step {rewards}; weights in {run_dir.best_model(best.player)}"
         )
     return lines
+
+
+def _who_learns(plan: Plan) -> str:
+    """Returns whether anybody learns within the trials of an evaluation."""
+    players = [
+        str(player + 1)
+        for slot in plan.experiment.slots
+        if learns_within_a_trial(slot, plan.env)
+        for player in slot.players
+    ]
+    if not players:
+        return "without learning"
+    return f"in which player {' and '.join(players)} learns from episode to episode"
 
 
 def scaled(value: Estimate, factor: float) -> Estimate:

@@ -11,6 +11,8 @@ from paxenv_agents.lineup import Slot
 from runners.config import DEFAULT_LEARNER, AgentConfig, ConfigError, ExperimentConfig
 from runners.config.coerce import coerce
 from runners.config.schema import did_you_mean
+from runners.interventions import configured
+from runners.interventions.observing import InTurn
 from runners.model_source import model_files
 
 #: Options of learners that a run decides, and what to write instead.
@@ -53,14 +55,17 @@ def seated(
 
 
 def make_agent(
-    index: int, agent: AgentConfig, env: Any, config: ExperimentConfig
+    index: int,
+    agent: AgentConfig,
+    env: Any,
+    config: ExperimentConfig,
 ) -> Agent:
     """Returns an agent made for its seat.
 
     Args:
         index: Its place in the config, for messages.
         agent: The agent, with its players.
-        env: The game, with all its players.
+        env: The game as the agent sees it, with all its players.
         config: The experiment.
 
     Raises:
@@ -69,6 +74,7 @@ def make_agent(
     """
     where = f"agent{index + 1}"
     trained = config.runner == "eval" or (config.runner == "sarl" and index > 0)
+    trained = trained or not agent.learning
     if trained and agent.model_path is not None:
         options = saved_record(agent)["config"]
     else:
@@ -90,6 +96,7 @@ def make_slot(
     env: Any,
     config: ExperimentConfig,
     num_steps: int | None,
+    observed: InTurn | None = None,
 ) -> Slot:
     """Returns the slot of one agent.
 
@@ -100,24 +107,49 @@ def make_slot(
         env: The game that is played; that of `sarl` has one player.
         config: The experiment.
         num_steps: Steps of an iteration in endless streams, None for trials.
+        observed: What the agent sees the game through.
 
     Raises:
-        ValueError: If a batch does not split.
+        ValueError: If a batch does not split, or an intervention does not fit.
     """
     players = tuple(player - 1 for player in agent.players)
-    if config.runner == "eval":
-        return frozen(Slot(agent=made, players=players), config.deterministic)
     if config.runner == "evo" and agent.es is not None:
-        return Slot(agent=made, players=players, clock="none")
+        return Slot(agent=made, players=players, clock="none", observe=observed)
+    where = f"agent{index + 1}"
+    afresh = config.runner == "evo" and made.learns and agent.learning
     slot = Slot(
         agent=made,
         players=players,
-        clock=agent.clock,
-        reset="trial" if config.runner == "evo" and made.learns else "never",
-        per_opponent=made.learns and config.num_opponents > 1 and index > 0,
+        clock=agent.clock if agent.learning else "none",
+        reset="trial" if afresh else agent.reset,
+        sampler=configured.sampler(where, agent, made, env.num_outer_steps),
+        schedule=configured.schedule(where, agent, env.num_outer_steps),
+        observe=observed,
     )
+    if config.runner == "eval" and not learns_within_a_trial(slot, env):
+        return frozen(slot, config.deterministic)
+    apart = slot.learns and config.num_opponents > 1 and index > 0
+    slot = dataclasses.replace(slot, per_opponent=apart)
     _check_batch(slot, env, config, num_steps)
     return slot
+
+
+def learns_within_a_trial(slot: Slot, env: Any) -> bool:
+    """Whether a slot learns at inner boundaries: then it does in evaluations too."""
+    return slot.learns and slot.clock == "inner" and env.num_outer_steps > 1
+
+
+def evaluated(slot: Slot, env: Any, deterministic: bool) -> Slot:
+    """Returns a slot as an evaluation plays it in the middle of training.
+
+    One that learns within a trial goes on doing so, from where it is, or afresh if
+    each trial begins so; the others are frozen.
+    """
+    if not learns_within_a_trial(slot, env):
+        return frozen(slot, deterministic)
+    return (
+        slot if slot.reset_interval == 1 else dataclasses.replace(slot, reset="never")
+    )
 
 
 def frozen(slot: Slot, deterministic: bool) -> Slot:
@@ -125,7 +157,9 @@ def frozen(slot: Slot, deterministic: bool) -> Slot:
     agent = slot.agent
     if deterministic:
         agent = dataclasses.replace(agent, greedy=True)
-    return dataclasses.replace(slot, agent=agent, clock="none")
+    return dataclasses.replace(
+        slot, agent=agent, clock="none", reset="never", schedule=None
+    )
 
 
 def _check_batch(
@@ -206,5 +240,5 @@ def untrained(
         f"{agent.name} (player {agent.players[0]}) plays untrained: "
         f"--model-path FILE --player {agent.players[0]} loads weights"
         for agent, slot in zip(agents, slots, strict=True)
-        if slot.agent.learns and agent.model_path is None
+        if slot.agent.learns and not slot.learns and agent.model_path is None
     )

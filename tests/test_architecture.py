@@ -40,7 +40,16 @@ HEAVY = {"jax", "jaxlib", "flax", "optax", "evosax", "orbax", "matplotlib"}
 #: What the distribution depends on, by the names that are imported.
 DEPENDENCIES = {
     *("jax", "jaxlib", "flax", "optax", "evosax", "orbax", "gymnasium", "pettingzoo"),
-    *("click", "jaxtyping", "matplotlib", "numpy", "yaml", "rich", "tensorboardX"),
+    *(
+        "click",
+        "jaxtyping",
+        "matplotlib",
+        "numpy",
+        "scipy",
+        "yaml",
+        "rich",
+        "tensorboardX",
+    ),
 }
 #: Modules that are imported only by who asks for an extra.
 EXTRAS = {"paxenv/adapters/sb3_vec_env.py": {"stable_baselines3"}}

@@ -17,8 +17,9 @@ LAST_LINE = {
     "pax_readme.py": "A fresh PPO agent in 2 games:",
     "pettingzoo_env.py": "player_1:",
     "sb3_ppo.py": "after 512 steps: return",
+    "sb3_shaper.py": "after 1024 steps: ",
 }
-NEEDS_SB3 = {"sb3_ppo.py"}
+NEEDS_SB3 = {"sb3_ppo.py", "sb3_shaper.py"}
 
 
 def run(name, monkeypatch, capsys):

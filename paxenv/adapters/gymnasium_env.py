@@ -29,6 +29,7 @@ class GymnasiumEnv(gymnasium.Env):
         game_id: Id of the game, such as `"IPD"`.
         player: Our seat, from 0.
         opponent: Who plays the other seats; see `opponents.make_single_player`.
+        opponent_learns: Whether it learns within the trial.
         render_mode: None, `"rgb_array"` or `"ansi"`.
         **options: Options of the game; see `paxenv.make`.
 
@@ -48,12 +49,15 @@ class GymnasiumEnv(gymnasium.Env):
         *,
         player: int = 0,
         opponent: Any = None,
+        opponent_learns: bool = False,
         render_mode: str | None = None,
         **options: Any,
     ) -> None:
         check_not_forked()
         self.render_mode = pictures.check_render_mode(render_mode)
-        self.native = make_single_player(game_id, player, opponent, **options)
+        self.native = make_single_player(
+            game_id, player, opponent, opponent_learns, **options
+        )
         self._player = f"player {player}"
         env, params = self.native
         self.observation_space = as_space(env.observation_space(0))

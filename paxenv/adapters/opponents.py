@@ -14,7 +14,11 @@ CHECKPOINT_SUFFIX = ".msgpack"
 
 
 def make_single_player(
-    game_id: str, player: int, opponent: Any, **options: Any
+    game_id: str,
+    player: int,
+    opponent: Any,
+    opponent_learns: bool = False,
+    **options: Any,
 ) -> tuple[Any, Any]:
     """Makes a game and seats opponents, so that one player is left.
 
@@ -25,6 +29,9 @@ def make_single_player(
             (agent, training state), the path of a saved player, a function
             `(obs, key) -> action` written in JAX, or a list of these, of which one is
             drawn for each trial. None is the game's usual opponent.
+        opponent_learns: Whether it updates at the end of every inner episode. Each
+            trial begins with a new training state, or with the one that was given or
+            saved.
         **options: Options of the game; see `paxenv.make`.
 
     Returns:
@@ -35,7 +42,7 @@ def make_single_player(
     """
     env, params = registry.make(game_id, **options)
     if env.num_players == 1:
-        if opponent is not None or player != 0:
+        if opponent is not None or player != 0 or opponent_learns:
             raise ValueError(
                 f"{game_id} has one player: it takes no opponent and no player, got "
                 f"opponent={opponent!r}, player={player!r}"
@@ -47,7 +54,10 @@ def make_single_player(
         opponent = registry.find(game_id).opponent
     seats = [p for p in range(env.num_players) if p != player]
     agents, states = zip(*(resolve(opponent, env, p) for p in seats), strict=True)
-    single = SinglePlayer(env, int(player), agents)
+    learning = None
+    if opponent_learns:
+        agents, learning = _learning(opponent, agents, env)
+    single = SinglePlayer(env, int(player), agents, learning)
     return single, single.make_params(params, states)
 
 
@@ -68,6 +78,20 @@ def resolve(opponent: Any, env: Any, player: int) -> tuple[Any, Any]:
         return agent
     key = keys.player(jax.random.key(CO_PLAYER_SEED), player)
     return agent, agent.make_initial_state(key, agent.init_hidden(1)[0])[0]
+
+
+def _learning(
+    opponent: Any, agents: tuple[Any, ...], env: Any
+) -> tuple[tuple[Any, ...], Any]:
+    """Returns the opponents as they learn within a trial, and how they do."""
+    module = importlib.import_module("paxenv_agents.learning_co_players")
+    types = " and ".join(type(agent).__name__ for agent in agents)
+    named = opponent if isinstance(opponent, str) else types
+    module.check(agents, env.num_inner_steps, env.num_outer_steps, named)
+    made = tuple(agent.planned(env.num_outer_steps).sized(1) for agent in agents)
+    has_state = isinstance(opponent, tuple) or _is_path(opponent)
+    afresh = tuple(agent.learns and not has_state for agent in made)
+    return made, module.LearningCoPlayers(afresh)
 
 
 def _agent(opponent: Any, env: Any, player: int) -> Any:

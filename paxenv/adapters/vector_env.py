@@ -33,6 +33,7 @@ class GymnasiumVectorEnv(gymnasium.vector.VectorEnv):
         num_envs: The number of lanes.
         player: Our seat, from 0.
         opponent: Who plays the other seats; see `opponents.make_single_player`.
+        opponent_learns: Whether it learns within the trial.
         autoreset_mode: When the next trial is opened, as an `AutoresetMode` or its
             value: in the step after the end (`"NextStep"`), whose action is ignored;
             in the step of the end (`"SameStep"`), with the last observation and info
@@ -62,6 +63,7 @@ class GymnasiumVectorEnv(gymnasium.vector.VectorEnv):
         *,
         player: int = 0,
         opponent: Any = None,
+        opponent_learns: bool = False,
         autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
         arrays: str = "numpy",
         render_mode: str | None = None,
@@ -73,7 +75,9 @@ class GymnasiumVectorEnv(gymnasium.vector.VectorEnv):
         self.metadata = {**self.metadata, "autoreset_mode": self.autoreset_mode}
         self.arrays = check_arrays(arrays)
         self.render_mode = pictures.check_render_mode(render_mode)
-        self.native = make_single_player(game_id, player, opponent, **options)
+        self.native = make_single_player(
+            game_id, player, opponent, opponent_learns, **options
+        )
         self._player = f"player {player}"
         env, params = self.native
         self.single_observation_space = copy.deepcopy(env.observation_space(0))

@@ -17,6 +17,7 @@ from runners.config.schema import (
     ConfigError,
     EnvConfig,
     ExperimentConfig,
+    PayoffSamplerConfig,
     WandbConfig,
     did_you_mean,
 )
@@ -148,6 +149,8 @@ def build(layer: Layer) -> ExperimentConfig:
             values[key] = _build_bands(value)
         elif key == "es":
             values[key] = build_es(value)
+        elif key == "payoff_sampler":
+            values[key] = _build_payoff_sampler(value)
         else:
             values[key] = coerce(value, _FIELDS[key], key)
     return ExperimentConfig(**values)
@@ -300,6 +303,26 @@ def _es(value: Any, origin: str) -> Layer:
         return renamed(value, "es")
     raise ConfigError(
         f"{origin}: es must be a mapping such as {{strategy: Open_ES}}, got {value!r}"
+    )
+
+
+def _build_payoff_sampler(value: Any) -> PayoffSamplerConfig | None:
+    if value is None:
+        return None
+    if not isinstance(value, dict) or not {"kind", "low", "high"} <= value.keys():
+        raise ConfigError(
+            "payoff_sampler must be a mapping such as {kind: dilemma, low: -5, "
+            f"high: 0}}, got {value!r}"
+        )
+    hints = typing.get_type_hints(PayoffSamplerConfig)
+    for key in value:
+        if key not in hints:
+            raise ConfigError(
+                f"unknown key payoff_sampler.{key}{did_you_mean(key, hints)} "
+                f"Known keys: {', '.join(hints)}"
+            )
+    return PayoffSamplerConfig(
+        **{k: coerce(v, hints[k], f"payoff_sampler.{k}") for k, v in value.items()}
     )
 
 

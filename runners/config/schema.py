@@ -10,6 +10,9 @@ from runners.evolution.options import ESOptions
 RUNNERS = ("rl", "evo", "sarl", "eval")
 NON_FINITE = ("stop", "continue")
 CLOCKS = ("trial", "inner")
+RESETS = ("never", "trial")
+UNIFORM_STOP = "uniform"
+PAYOFF_KINDS = ("random", "dilemma", "noise")
 WANDB_MODES = ("offline", "online")
 MAX_SEED = 2**31
 DEFAULT_LEARNER = "PPO"
@@ -44,6 +47,14 @@ class AgentConfig:
         name: A registered name.
         players: The seats, counted from 1; empty means the first free one.
         clock: When a learner updates: after a trial, or after each inner episode.
+        reset: When it starts afresh: `"never"`, every `"trial"`, or every n trials.
+        learning: Whether it learns at all; otherwise it plays as it starts.
+        stop_after: In how many inner episodes of a trial it learns: a number, or
+            `"uniform"`, drawn from 1 to all whenever it starts afresh; None: in all.
+        sample: Numbers of its learning that are drawn whenever it starts afresh, such
+            as `{learning_rate: {log_uniform: [1e-5, 1]}}`.
+        show_payoff: Whether it sees the game's payoff beside the observation.
+        blind_games: In how many of the games it sees START instead of what is played.
         model_path: Weights to start from: a file of `models/` of a run.
         run_path: The Weights & Biases run that holds `model_path`.
         es: With `evo`: that its parameters are searched, and what differs from the
@@ -54,6 +65,12 @@ class AgentConfig:
     name: str
     players: tuple[int, ...] = ()
     clock: str = "trial"
+    reset: str | int = "never"
+    learning: bool = True
+    stop_after: int | str | None = None
+    sample: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    show_payoff: bool = False
+    blind_games: int = 0
     model_path: str | None = None
     run_path: str | None = None
     es: Mapping[str, Any] | None = None
@@ -61,12 +78,49 @@ class AgentConfig:
 
     def __post_init__(self) -> None:
         _check_member("clock", self.clock, CLOCKS)
+        if isinstance(self.reset, str):
+            _check_member("reset", self.reset, RESETS)
+        elif self.reset < 1:
+            raise ConfigError(
+                f"reset must be never, trial or a number of trials, got {self.reset}"
+            )
+        if isinstance(self.stop_after, str):
+            _check_member("stop_after", self.stop_after, (UNIFORM_STOP,))
+        if self.blind_games < 0:
+            raise ConfigError(f"blind_games must be >= 0, got {self.blind_games}")
         if any(player < 1 for player in self.players):
             raise ConfigError(f"players are counted from 1, got {list(self.players)}")
         if self.run_path and not self.model_path:
             raise ConfigError(
                 "run_path names a Weights & Biases run: model_path must name the "
                 "file in it"
+            )
+
+
+@dataclasses.dataclass(frozen=True)
+class PayoffSamplerConfig:
+    """Payoffs that are drawn anew for every trial.
+
+    Attributes:
+        kind: `"random"` entries; strict symmetric prisoner's `"dilemma"`s; or the
+            game's payoff with `"noise"` added.
+        low: The lower bound of what is drawn.
+        high: The upper bound.
+        players: Whose payoff is drawn, counted from 1; empty: everybody's.
+        shared: Whether all opponents get the same draw.
+    """
+
+    kind: str
+    low: float
+    high: float
+    players: tuple[int, ...] = ()
+    shared: bool = False
+
+    def __post_init__(self) -> None:
+        _check_member("payoff_sampler.kind", self.kind, PAYOFF_KINDS)
+        if any(player < 1 for player in self.players):
+            raise ConfigError(
+                f"payoff_sampler.players are counted from 1, got {list(self.players)}"
             )
 
 
@@ -115,6 +169,7 @@ class ExperimentConfig:
         env: The game.
         agents: One entry for each agent; empty means PPO for player 1. Players for
             whom nobody is named are played by the game's usual opponent.
+        payoff_sampler: Payoffs that are drawn for every trial; None: the game's own.
         num_envs: Games played side by side against each opponent.
         num_opponents: Independent copies of the co-players that learn per opponent.
         total_timesteps: Environment steps of a seed, over all games and all members;
@@ -155,6 +210,7 @@ class ExperimentConfig:
     runner: str = "rl"
     env: EnvConfig = dataclasses.field(default_factory=EnvConfig)
     agents: tuple[AgentConfig, ...] = ()
+    payoff_sampler: PayoffSamplerConfig | None = None
     num_envs: int = 100
     num_opponents: int = 1
     total_timesteps: int = 1_000_000
@@ -227,6 +283,8 @@ def as_dict(config: ExperimentConfig) -> dict[str, Any]:
         own = {f.name: getattr(es, f.name) for f in dataclasses.fields(es)}
         options = own.pop("options")
         data["es"] = {**own, **options}
+    if config.payoff_sampler is not None:
+        data["payoff_sampler"] = _plain(dataclasses.asdict(config.payoff_sampler))
     return data
 
 

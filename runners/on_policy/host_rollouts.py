@@ -17,12 +17,13 @@ from paxenv_agents.experience import Experience
 from paxenv_agents.lineup import Slot
 from paxenv_agents.table import where_games
 from paxenv_agents.types import MemoryState, Sample
-from runners.experiment import AGENTS, LANES, RunState
+from runners.experiment import RunState
 from runners.on_policy.host_episodes import HostEpisodes, parts_of
 from runners.on_policy.vector_steps import autoreset_mode, transition
 from runners.outer import OuterState
 from runners.program import Rows, run_keys, with_agents
 from runners.rows import update_row
+from runners.tags import AGENTS, LANES
 
 
 class HostPlan(NamedTuple):

@@ -1,0 +1,177 @@
+"""Interventions as a config names them, checked before a compile."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+
+from paxenv_agents.agent import Agent
+from runners.config import AgentConfig, ConfigError, ExperimentConfig
+from runners.config.coerce import coerce
+from runners.config.schema import UNIFORM_STOP, did_you_mean
+from runners.interventions import payoffs
+from runners.interventions.learning import (
+    STOP,
+    DrawnNumbers,
+    HardStop,
+    LogUniform,
+    Uniform,
+    UniformStop,
+)
+from runners.interventions.observing import (
+    BlindGames,
+    InTurn,
+    ObservedGame,
+    PayoffShown,
+    blind_games,
+)
+
+DISTRIBUTIONS = {"uniform": Uniform, "log_uniform": LogUniform}
+PAYOFF_DRAWS = {
+    "random": payoffs.RandomPayoffs,
+    "dilemma": payoffs.PrisonersDilemmas,
+    "noise": payoffs.PayoffNoise,
+}
+
+
+def observer(
+    where: str, agent: AgentConfig, env: Any, params: Any, num_games: int
+) -> InTurn | None:
+    """Returns what an agent observes through, None if it sees the game as it is.
+
+    Args:
+        where: Its name in the config, for messages.
+        agent: The agent, with its players.
+        env: The game, with all its players.
+        params: Its numbers.
+        num_games: Games that are played at once.
+
+    Raises:
+        ConfigError: If the game has no payoff, or no START for blind games.
+    """
+    parts: list[PayoffShown | BlindGames] = []
+    if agent.blind_games > num_games:
+        raise ConfigError(
+            f"{where}.blind_games={agent.blind_games} of {num_games} games: num_envs "
+            "is how many there are"
+        )
+    try:
+        if agent.blind_games:
+            seat = agent.players[0] - 1
+            parts.append(blind_games(agent.blind_games, env, params, seat))
+        if agent.show_payoff:
+            payoffs.payoff_field(params)
+            parts.append(PayoffShown())
+        observed = InTurn(tuple(parts))
+        for player in agent.players:
+            observed.space(env.observation_space(player - 1), params)
+    except ValueError as error:
+        raise ConfigError(f"{where}: {error}") from error
+    return observed if parts else None
+
+
+def observed_game(env: Any, params: Any, observed: InTurn | None) -> Any:
+    """Returns the game with the observation spaces of what an agent sees of it."""
+    if observed is None:
+        return env
+    return ObservedGame(
+        env, lambda player: observed.space(env.observation_space(player), params)
+    )
+
+
+def sampler(
+    where: str, agent: AgentConfig, made: Agent, num_outer_steps: int
+) -> DrawnNumbers | None:
+    """Returns how an agent's numbers are drawn, None if none are.
+
+    Raises:
+        ConfigError: If a number is none of the agent's, or its bounds do not fit.
+    """
+    draws: dict[str, Uniform | UniformStop] = {}
+    known = jax.eval_shape(lambda: made.init_state(jax.random.key(0))).hyper
+    for name, value in agent.sample.items():
+        if name not in known:
+            raise ConfigError(
+                f"{where}.sample: {agent.name} learns with no {name!r}"
+                f"{did_you_mean(name, known)} Its numbers: "
+                f"{', '.join(known) or 'none'}"
+            )
+        draws[name] = _distribution(f"{where}.sample.{name}", value)
+    if agent.stop_after == UNIFORM_STOP:
+        draws[STOP] = UniformStop(num_outer_steps)
+    return DrawnNumbers(tuple(sorted(draws.items()))) if draws else None
+
+
+def schedule(where: str, agent: AgentConfig, num_outer_steps: int) -> HardStop | None:
+    """Returns when an agent stops learning within a trial, None if it does not.
+
+    Raises:
+        ConfigError: If it does not learn within a trial, or the number is too large.
+    """
+    if agent.stop_after is None:
+        return None
+    if agent.clock != "inner" or num_outer_steps == 1 or not agent.learning:
+        raise ConfigError(
+            f"{where}.stop_after={agent.stop_after} is for an agent that learns within "
+            f"a trial: set {where}.clock=inner and num_outer_steps to 2 or more"
+        )
+    if agent.stop_after == UNIFORM_STOP:
+        return HardStop()
+    after = int(agent.stop_after)
+    if not 0 <= after <= num_outer_steps:
+        raise ConfigError(
+            f"{where}.stop_after must be uniform or in [0, {num_outer_steps}], the "
+            f"inner episodes of a trial, got {after}"
+        )
+    return HardStop(after)
+
+
+def payoff_sampler(
+    config: ExperimentConfig, env: Any, params: Any
+) -> payoffs.PayoffSampler | None:
+    """Returns what draws the payoffs of a trial, None for the game's own.
+
+    Raises:
+        ConfigError: If the game's payoff cannot be drawn so.
+    """
+    given = config.payoff_sampler
+    if given is None:
+        return None
+    try:
+        shape = payoffs.payoff_of(params).shape
+        if given.kind == "dilemma" and (env.num_players != 2 or shape[-1:] != (2,)):
+            raise ValueError(
+                f"{env.name} is no game of two players with two actions each"
+            )
+        if given.kind == "dilemma" and shape not in ((4, 2), (2, 2, 2)):
+            raise ValueError(f"a payoff of shape {shape} is not of two actions each")
+        players = tuple(player - 1 for player in given.players) or None
+        if players is not None and max(players) >= env.num_players:
+            raise ValueError(
+                f"players must be 1 to {env.num_players}, got {list(given.players)}"
+            )
+        draw = PAYOFF_DRAWS[given.kind](given.low, given.high)
+        axis = -1 if players is None else payoffs.player_axis(env.num_players, params)
+    except ValueError as error:
+        raise ConfigError(f"payoff_sampler: {error}") from error
+    return payoffs.PayoffSampler(draw, players, axis)
+
+
+def _distribution(where: str, value: Any) -> Uniform:
+    """Returns the distribution that `{log_uniform: [1e-5, 1]}` names."""
+    if not isinstance(value, Mapping) or len(value) != 1:
+        raise ConfigError(
+            f"{where} must be one distribution, such as {{log_uniform: [1e-5, 1]}} or "
+            f"{{uniform: [0, 1]}}, got {value!r}"
+        )
+    ((name, bounds),) = value.items()
+    if name not in DISTRIBUTIONS:
+        raise ConfigError(
+            f"{where}: there is no distribution {name!r}"
+            f"{did_you_mean(name, DISTRIBUTIONS)} Known: {', '.join(DISTRIBUTIONS)}"
+        )
+    low, high = coerce(bounds, tuple[float, float], f"{where}.{name}")
+    try:
+        return DISTRIBUTIONS[name](low, high)
+    except ValueError as error:
+        raise ConfigError(f"{where}: {error}") from error
