@@ -1,12 +1,11 @@
 """Directions in which exact learners move: naive, look-ahead, LOLA, SOS.
 
-Every function returns the direction of steepest ascent of one player, by which its
-parameters change at the rate `delta`. The look-ahead rate `eta` is the step that it
-takes the others to make on their own values.
+Every function returns the direction in which one player's parameters change at the rate
+`delta`. The look-ahead rate `eta` is that of the step which it takes the others to make
+on their own values.
 """
 
-from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -15,6 +14,37 @@ from paxenv_agents.exact.games import Params, Values, gradient, with_player
 
 #: The published forms of LOLA's gradient, see `lola`.
 FORMS = ("taylor", "full", "lookahead")
+
+
+class Derivatives(NamedTuple):
+    """First and second derivatives of all values by all parameters.
+
+    Attributes:
+        first: `first[i]` holds the gradients by player i's parameters, `[players, ...]`.
+        second: `second[i][j]` holds those of them by player j's, `[players, ..., ...]`.
+    """
+
+    first: tuple[jax.Array, ...]
+    second: tuple[tuple[jax.Array, ...], ...]
+
+    def gradient(self, of: int, by: int) -> jax.Array:
+        """Returns grad_by V_of."""
+        return self.first[by][of]
+
+    def product(self, of: int, by: int, along: int, vector: jax.Array) -> jax.Array:
+        """Returns (grad_by grad_along V_of) vector."""
+        return jnp.tensordot(self.second[by][along][of], vector, vector.ndim)
+
+
+def derivatives(values: Values, params: Params) -> Derivatives:
+    """Returns the derivatives of a game; one pass serves all directions of a step."""
+
+    def first(params: Params) -> tuple[Any, Any]:
+        found = jax.jacrev(lambda p: jnp.stack(list(values(p))))(params)
+        return found, found
+
+    second, found = jax.jacfwd(first, has_aux=True)(params)
+    return Derivatives(found, second)
 
 
 def naive(values: Values, params: Params, player: int) -> jax.Array:
@@ -32,34 +62,17 @@ def look_ahead(values: Values, params: Params, player: int, eta: Any) -> jax.Arr
     Source: Zhang & Lesser, Multi-agent learning with policy prediction (2010), as in
     Letcher et al., Stable Opponent Shaping (2019), section 2.3.
     """
-    steps = _steps(values, params, player)
-
-    def predicted(own: jax.Array) -> jax.Array:
-        moved = with_player(params, player, own)
-        return sum(
-            _inner(gradient(values, player, j, moved), step) for j, step in steps
-        )  # type: ignore[return-value]
-
-    own = naive(values, params, player)
-    return own + eta * jax.grad(predicted)(params[player])
+    return _look_ahead(derivatives(values, params), player, eta)
 
 
 def shaping(values: Values, params: Params, player: int) -> jax.Array:
-    """Returns how the own parameters change the others' steps in one's own favour.
+    """Returns how the own parameters turn the others' steps in one's own favour.
 
         sum_j (grad_i grad_j V_j) grad_j V_i
 
-    with the last factor held constant. All that shapes an opponent is in this term.
+    All that shapes an opponent is in this term.
     """
-    gains = [
-        (j, gradient(values, player, j, params)) for j in _others(params, player)
-    ]
-
-    def gain(own: jax.Array) -> jax.Array:
-        moved = with_player(params, player, own)
-        return sum(_inner(gain, gradient(values, j, j, moved)) for j, gain in gains)  # type: ignore[return-value]
-
-    return jax.grad(gain)(params[player])
+    return _shaping(derivatives(values, params), player)
 
 
 def lola(
@@ -91,8 +104,10 @@ def lola(
     check_form(form)
     if form == "lookahead":
         return _through_steps(values, params, player, eta)
-    own = naive if form == "taylor" else _look_ahead_by(eta)
-    return own(values, params, player) + eta * shaping(values, params, player)
+    found = derivatives(values, params)
+    if form == "taylor":
+        return found.gradient(player, player) + eta * _shaping(found, player)
+    return _look_ahead(found, player, eta) + eta * _shaping(found, player)
 
 
 def check_form(form: str) -> None:
@@ -126,16 +141,32 @@ def sos(
     Source: Letcher et al., Stable Opponent Shaping in Differentiable Games (2019),
     algorithm 1.
     """
-    players = range(len(params))
-    ahead = [look_ahead(values, params, i, eta) for i in players]
-    shaped = [eta * shaping(values, params, i) for i in players]
-    naive_length = _squares([naive(values, params, i) for i in players])
-    agreement = sum(_inner(x, y) for x, y in zip(shaped, ahead, strict=True))
+    found, players = derivatives(values, params), range(len(params))
+    ahead = [_look_ahead(found, i, eta) for i in players]
+    shaped = [eta * _shaping(found, i) for i in players]
+    naive_square = _square([found.gradient(i, i) for i in players])
+    agreement = sum(jnp.sum(x * y) for x, y in zip(shaped, ahead, strict=True))
     # Where they agree the quotient is not used, and must not be 0 / 0.
     turned = jnp.where(agreement < 0, agreement, -1.0)
-    p1 = jnp.where(agreement < 0, jnp.minimum(1.0, -a * _squares(ahead) / turned), 1.0)
-    p2 = jnp.where(naive_length < b**2, naive_length, 1.0)
+    p1 = jnp.where(agreement < 0, jnp.minimum(1.0, -a * _square(ahead) / turned), 1.0)
+    p2 = jnp.where(naive_square < b**2, naive_square, 1.0)
     return ahead[player] + jnp.minimum(p1, p2) * shaped[player]
+
+
+def _look_ahead(found: Derivatives, player: int, eta: Any) -> jax.Array:
+    ahead = found.gradient(player, player)
+    for j in _others(found.first, player):
+        step = eta * found.gradient(j, j)
+        ahead = ahead + found.product(player, player, j, step)
+    return ahead
+
+
+def _shaping(found: Derivatives, player: int) -> jax.Array:
+    parts = [
+        found.product(j, player, j, found.gradient(player, j))
+        for j in _others(found.first, player)
+    ]
+    return sum(parts, start=jnp.zeros_like(found.first[player][player]))
 
 
 def _through_steps(
@@ -152,24 +183,9 @@ def _through_steps(
     return jax.grad(value)(params[player])
 
 
-def _look_ahead_by(eta: Any) -> Callable[[Values, Params, int], jax.Array]:
-    return lambda values, params, player: look_ahead(values, params, player, eta)
-
-
-def _steps(
-    values: Values, params: Params, player: int
-) -> list[tuple[int, jax.Array]]:
-    """Returns the naive gradients of everybody else."""
-    return [(j, naive(values, params, j)) for j in _others(params, player)]
-
-
-def _others(params: Params, player: int) -> list[int]:
+def _others(params: tuple[Any, ...], player: int) -> list[int]:
     return [j for j in range(len(params)) if j != player]
 
 
-def _inner(x: jax.Array, y: jax.Array) -> jax.Array:
-    return jnp.sum(x * y)
-
-
-def _squares(parts: list[jax.Array]) -> jax.Array:
-    return sum(_inner(x, x) for x in parts)  # type: ignore[return-value]
+def _square(parts: list[jax.Array]) -> jax.Array:
+    return jnp.sum(jnp.stack([jnp.sum(x * x) for x in parts]))

@@ -144,7 +144,7 @@ class ExactLearner(Learner, abc.ABC):
         # Who is not informed plays NaN from its second step on, and never in silence.
         unknown = {
             "payoff": jnp.full((4, 2), jnp.nan, jnp.float32),
-            "gamma": jnp.full((), jnp.nan, jnp.float32),
+            "gamma": jnp.zeros((), jnp.float32),
         }
         return memory.replace(extras={**memory.extras, **unknown})
 

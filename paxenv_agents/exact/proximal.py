@@ -94,17 +94,21 @@ def answers(
         player: Who stands still.
         eta: Rate of the ascent.
         beta: Weight of the divergence from `params`.
-        num_steps: Steps of the ascent; unrolled, so that gradients go through.
+        num_steps: Steps of the ascent; gradients go through them.
         divergence: Of the policies of two arrays of parameters.
     """
-    after = params
-    for _ in range(num_steps):
-        now = after
-        for j in (j for j in range(len(params)) if j != player):
+    others = [j for j in range(len(params)) if j != player]
+
+    def step(now: Params, nothing: None) -> tuple[Params, None]:
+        del nothing
+        after = now
+        for j in others:
             away = jax.grad(divergence, argnums=1)(params[j], now[j])
-            step = gradient(values, j, j, now) - beta * away
-            after = with_player(after, j, now[j] + eta * step)
-    return after
+            slope = gradient(values, j, j, now) - beta * away
+            after = with_player(after, j, now[j] + eta * slope)
+        return after, None
+
+    return jax.lax.scan(step, params, None, num_steps)[0]
 
 
 def _objective(
