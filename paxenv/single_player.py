@@ -200,9 +200,15 @@ class SinglePlayer:
         """Opens a trial and returns (observation, state); see `Environment.reset`."""
         key = keys.typed(key)
         observations, env_state = self.env.reset(key, params.game)
-        memories = tuple(
+        opened = (
             agent.reset_memory(_initial(agent, keys.player(key, seat))[1])
             for seat, agent in zip(self.seats, self.co_players, strict=True)
+        )
+        memories = tuple(
+            agent.informed(memory, params.game, seat)
+            for seat, agent, memory in zip(
+                self.seats, self.co_players, opened, strict=True
+            )
         )
         state = SinglePlayerState(env_state, observations, memories)
         if self.learning is not None:

@@ -155,6 +155,25 @@ class Agent(abc.ABC):
         del eval
         return memory.replace(hidden=jnp.zeros_like(memory.hidden))
 
+    def informed(
+        self, memory: MemoryState, params: Any, player: jax.Array | int
+    ) -> MemoryState:
+        """Returns the memory of one game with what the agent may know of its numbers.
+
+        Engines call it once for each game, at the opening of a trial and after
+        `reset_memory`. Most agents know only what they observe and return the memory
+        as it is; those that learn from exact values read the payoff here. What is
+        told stays in the memory: training states are shared by games whose numbers
+        may differ.
+
+        Args:
+            memory: The memory with which the trial opens; its structure is kept.
+            params: The game's numbers.
+            player: The seat in the game, from 0.
+        """
+        del params, player
+        return memory
+
     def policy_params(self, params: Any) -> Any:
         """Returns the part of the parameters that `policy` uses."""
         return params
@@ -191,6 +210,12 @@ class Agent(abc.ABC):
     def batch_reset(self, memory: MemoryState, eval: bool = False) -> MemoryState:
         """`reset_memory` over games; `eval` is static."""
         return jax.vmap(lambda m: self.reset_memory(m, eval))(memory)
+
+    def batch_informed(
+        self, memory: MemoryState, params: Any, player: jax.Array | int
+    ) -> MemoryState:
+        """`informed` over games, which share the numbers."""
+        return jax.vmap(self.informed, in_axes=(0, None, None))(memory, params, player)
 
     def batch_value(self, state: TrainingState, obs: Any, memory: MemoryState) -> Any:
         """`value` over games."""

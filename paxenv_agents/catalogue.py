@@ -30,6 +30,8 @@ REINFORCE = (
     "reinforcement learning (1992)"
 )
 
+LOLA_PAPER = "Foerster et al., Learning with Opponent-Learning Awareness (2018)"
+
 _STRATEGIES = "paxenv_agents.strategies"
 
 
@@ -98,6 +100,13 @@ def _learner(
     classifier = {"learns": True, **_plays("any", depth, stochastic=True)}
     return AgentSpec(
         name, f"paxenv_agents.{entry}", options, summary, source, classifier
+    )
+
+
+def _exact(name: str, summary: str, source: str) -> AgentSpec:
+    classifier = {"learns": True, **_plays("infinite", memory_depth=1)}
+    return AgentSpec(
+        name, f"paxenv_agents.exact.agents:{name}", {}, summary, source, classifier
     )
 
 
@@ -241,4 +250,17 @@ AGENTS: tuple[AgentSpec, ...] = (
         "Haarnoja et al., Soft Actor-Critic Algorithms and Applications (2018)",
     ),
     _learner("Naive", "naive:Naive", "REINFORCE with a learnt baseline.", REINFORCE),
+    # Learners with exact gradients, in the infinite matrix game.
+    _exact("NaiveExact", "Follows the exact gradient of its own value.", LOLA_PAPER),
+    _exact("LOLAExact", "Ascends through the other's naive step.", LOLA_PAPER),
+    _exact(
+        "SOS",
+        "LOLA that keeps the fixed points of naive learning.",
+        "Letcher et al., Stable Opponent Shaping in Differentiable Games (2019)",
+    ),
+    _exact(
+        "POLA",
+        "LOLA by proximal steps, measured in policies.",
+        "Zhao et al., Proximal Learning with Opponent-Learning Awareness (2022)",
+    ),
 )

@@ -7,6 +7,7 @@ from typing import Any
 import jax
 
 from paxenv.environment import Environment
+from paxenv.single_player import SinglePlayer
 from paxenv_agents.agent import Agent
 
 CLOCKS = ("inner", "trial", "none")
@@ -121,6 +122,10 @@ class Lineup:
         """
         return getattr(self.env, "player", player)
 
+    def game_params(self, params: Any) -> Any:
+        """The numbers of the whole game, where `params` also hold who plays in it."""
+        return game_params(self.env, params)
+
     def observed(self, player: int, obs: Any, params: Any) -> Any:
         """Returns what a player's slot sees of observations `[games, ...]`."""
         observe = self.slots[self.seat(player)].observe
@@ -128,3 +133,8 @@ class Lineup:
             return obs
         games = jax.numpy.arange(self.num_games)
         return jax.vmap(observe, in_axes=(0, None, 0, None))(obs, params, games, player)
+
+
+def game_params(env: Any, params: Any) -> Any:
+    """Returns the numbers of the whole game, also for a seat that is shown alone."""
+    return params.game if isinstance(env, SinglePlayer) else params

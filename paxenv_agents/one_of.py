@@ -70,6 +70,17 @@ class OneOf(Agent):
         extras = {"index": self._draw(memory.key), "memories": memories}
         return memory.replace(extras=extras)
 
+    def informed(
+        self, memory: MemoryState, params: Any, player: jax.Array | int
+    ) -> MemoryState:
+        memories = tuple(
+            member.informed(own, params, player)
+            for member, own in zip(
+                self.members, memory.extras["memories"], strict=True
+            )
+        )
+        return memory.replace(extras={**memory.extras, "memories": memories})
+
     def policy(
         self, state: TrainingState, obs: Any, memory: MemoryState
     ) -> tuple[jax.Array, TrainingState, MemoryState]:

@@ -49,7 +49,9 @@ def open_table(
         player_keys = jax.vmap(keys.player, (0, None))(reset_keys, seat)
         memory = agent.batch_reset(jax.vmap(agent.init_memory)(player_keys, hidden))
         seen = lineup.observed(p, as_tuple(lineup, obs)[p], params)
-        memories.append(_with_extras(agent, states[lineup.seat(p)], seen, memory))
+        memory = _with_extras(agent, states[lineup.seat(p)], seen, memory)
+        numbers = lineup.game_params(params)
+        memories.append(agent.batch_informed(memory, numbers, seat))
     return Table(
         env_state=env_state,
         obs=as_tuple(lineup, obs),

@@ -15,6 +15,7 @@ from paxenv import keys
 from paxenv.auto_reset import AutoResetWrapper
 from paxenv.single_player import SinglePlayer
 from paxenv_agents.agent import Agent
+from paxenv_agents.lineup import game_params
 from paxenv_agents.table import where_games
 from paxenv_agents.types import MemoryState
 from runners.act_functions import ActFn, AgentActFn, KeyedActFn, as_agent
@@ -232,7 +233,11 @@ def _open(
         broken=broken,
     )
     start = jnp.zeros((), jnp.int32)
-    return _Games(obs, env_state, memory.replace(extras=extras), stats, start)
+    seat = env.player if isinstance(env, SinglePlayer) else 0
+    memory = agent.batch_informed(
+        memory.replace(extras=extras), game_params(env, env_params), seat
+    )
+    return _Games(obs, env_state, memory, stats, start)
 
 
 def _step(

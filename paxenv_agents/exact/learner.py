@@ -1,0 +1,255 @@
+"""What exact learners in the engine share: they play logits and differentiate values."""
+
+import abc
+import dataclasses
+from typing import Any, ClassVar, Self
+
+import gymnasium
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from paxenv import keys, payoffs
+from paxenv.params import as_floats
+from paxenv_agents import options
+from paxenv_agents.exact.games import Params, Values, memory_one
+from paxenv_agents.learner import Hyper, Learner
+from paxenv_agents.registry import PairingError
+from paxenv_agents.types import MemoryState, Sample, Stats, TrainingState
+
+STATES = ("CC", "CD", "DC", "DD", "START")
+NUM_LOGITS = len(STATES)
+#: Where in `memory.hidden` the flags are, behind the logits.
+OPENED, SEEN = NUM_LOGITS, NUM_LOGITS + 1
+#: Logits of the other's that float32 probabilities tell apart end below this.
+MAX_LOGIT = 20.0
+
+
+@dataclasses.dataclass(frozen=True)
+class ExactConfig:
+    """Options that exact learners share.
+
+    Attributes:
+        learning_rate: Rate of the own steps, delta. It belongs to the sum of
+            discounted rewards, not to the mean.
+        init_scale: Standard deviation of the logits at first; what is learnt depends
+            on it.
+    """
+
+    learning_rate: float = 1.0
+    init_scale: float = 1.0
+
+    def __post_init__(self) -> None:
+        options.check(self, RULES)
+
+
+RULES: dict[str, options.Rule] = {
+    "learning_rate": options.WEIGHT,
+    "init_scale": options.WEIGHT,
+    "lookahead_rate": options.WEIGHT,
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class ExactLearner(Learner, abc.ABC):
+    """A memory-one policy of the infinite matrix game that follows exact gradients.
+
+    It plays five logits. At every step it sees what both played at the step before,
+    as probabilities, and moves its logits by its rule in the game between its own
+    logits and the other's. So a game of T steps holds T steps of learning, the last
+    of which is made by `update`: T steps of one inner episode, T inner episodes of
+    one step, and T trials of one step are the same numbers.
+
+    * `state.params` are the logits with which every game of a trial opens.
+    * `memory.hidden` holds the logits that this game has come to, whether there are
+      any, and whether the next observation is of a pair that this game has played.
+    * `memory.extras` holds the payoff, the own column first, and the discount, as
+      `informed` was told them.
+    * `update` steps on from the last pair, and takes the mean over the games.
+
+    The own logits are never inferred from probabilities. The other's are, because
+    its look-ahead steps are taken in logits; beyond 16 or so a probability in float32
+    says no more than that the logit is large, and beyond 20 it is taken for 20.
+
+    With `hyper["enabled"]` at 0 nothing is learnt, also within a game. A slot that
+    does not learn still adapts within an episode, and forgets it after the trial.
+
+    Raises:
+        PairingError: If the seat is not one of the infinite matrix game.
+    """
+
+    config: Any = ExactConfig()
+
+    config_class: ClassVar[Any] = ExactConfig
+    stores_hiddens: ClassVar[str] = "first"
+
+    def __post_init__(self) -> None:
+        seat, action = self.observation_space, self.action_space
+        boxes = all(isinstance(s, gymnasium.spaces.Box) for s in (seat, action))
+        shapes = ((2 * NUM_LOGITS,), (NUM_LOGITS,))
+        if not boxes or (seat.shape, action.shape) != shapes:
+            raise PairingError(
+                "it needs the infinite matrix game, which shows both players' "
+                f"{NUM_LOGITS} probabilities and takes {NUM_LOGITS} logits; got the "
+                f"spaces {seat} and {action}"
+            )
+        self.check_config(self.config)
+
+    @classmethod
+    def from_env(
+        cls, env: Any, player: int = 0, *, greedy: bool = False, **overrides: Any
+    ) -> Self:
+        """Returns the learner for one seat of a game.
+
+        Raises:
+            ValueError: If an option is unknown or refused.
+            PairingError: If the game is not the infinite matrix game.
+        """
+        config = options.with_overrides(cls.config_class(), overrides)
+        spaces = env.observation_space(player), env.action_space(player)
+        return cls(*spaces, config=config, greedy=greedy)
+
+    @abc.abstractmethod
+    def learnt(self, hyper: Hyper, values: Values, params: Params) -> jax.Array:
+        """Returns the own logits after one step.
+
+        Args:
+            hyper: Traced options; the own rate is 0 where nothing is to be learnt.
+            values: The game, un-normalised; player 0 is the learner.
+            params: (own logits, the other's).
+        """
+
+    @property
+    def hidden_size(self) -> int:
+        """The logits and two flags."""
+        return NUM_LOGITS + 2
+
+    def init_state(self, key: jax.Array) -> TrainingState:
+        key = keys.typed(key)
+        logits = jax.random.normal(jax.random.fold_in(key, 0), (NUM_LOGITS,))
+        return TrainingState(
+            params=jnp.float32(self.config.init_scale) * logits.astype(jnp.float32),
+            key=jax.random.fold_in(key, 1),
+            timesteps=jnp.zeros((), jnp.int32),
+            hyper=self.initial_hyper(),
+        )
+
+    def initial_hyper(self) -> Hyper:
+        """Returns the traced options as the config sets them."""
+        return self.traced("learning_rate")
+
+    def init_memory(self, key: jax.Array, hidden: jax.Array) -> MemoryState:
+        memory = super().init_memory(key, hidden)
+        # Who is not informed plays NaN from its second step on, and never in silence.
+        unknown = {
+            "payoff": jnp.full((4, 2), jnp.nan, jnp.float32),
+            "gamma": jnp.zeros((), jnp.float32),
+        }
+        return memory.replace(extras={**memory.extras, **unknown})
+
+    def informed(
+        self, memory: MemoryState, params: Any, player: jax.Array | int
+    ) -> MemoryState:
+        """Returns the memory with the payoff as this seat sees it, and the discount.
+
+        Raises:
+            ValueError: If the numbers have no payoff or no discount.
+        """
+        if not (hasattr(params, "payoff_matrix") and hasattr(params, "gamma")):
+            raise ValueError(
+                f"{type(self).__name__} learns from `payoff_matrix` and `gamma` of the "
+                f"infinite matrix game, got {type(params).__name__}"
+            )
+        cells = payoffs.as_cells(as_floats(params.payoff_matrix), (2, 2))
+        # What is CD to player 1 is DC to player 2.
+        mirrored = cells[jnp.array([0, 2, 1, 3])][:, ::-1]
+        own = jnp.where(jnp.asarray(player) == 0, cells, mirrored)
+        extras = {
+            **memory.extras,
+            "payoff": own.astype(jnp.float32),
+            "gamma": jnp.asarray(params.gamma, jnp.float32),
+        }
+        return memory.replace(extras=extras)
+
+    def policy(
+        self, state: TrainingState, obs: Any, memory: MemoryState
+    ) -> tuple[jax.Array, TrainingState, MemoryState]:
+        """Learns from the last pair, if there is one, and plays the logits.
+
+        The action is clipped to its Box; the logits are not.
+        """
+        logits = self._moved(state, obs, memory)
+        space = self.action_space
+        assert isinstance(space, gymnasium.spaces.Box)
+        action = jnp.clip(logits, space.low, space.high).astype(space.dtype)
+        hidden = jnp.concatenate((logits, jnp.ones(2, jnp.float32)))
+        return action, state, memory.replace(hidden=hidden)
+
+    def end_inner_episode(
+        self, state: TrainingState, memory: MemoryState
+    ) -> MemoryState:
+        """Keeps the logits; the opening observation shows no pair to learn from."""
+        return memory.replace(hidden=memory.hidden.at[SEEN].set(0.0))
+
+    def evaluate(
+        self, state: TrainingState, sample: Sample
+    ) -> tuple[jax.Array, jax.Array, jax.Array]:
+        """Returns zeros: the policy draws nothing and estimates no value."""
+        del state
+        zeros = jnp.zeros_like(sample.behavior_log_probs)
+        return zeros, zeros, zeros
+
+    def update(
+        self, traj: Sample, last_obs: Any, state: TrainingState, memory: MemoryState
+    ) -> tuple[TrainingState, MemoryState, Stats]:
+        """Learns from the last pair of every game and keeps the mean of the logits."""
+        logits = jax.vmap(self._moved, in_axes=(None, 0, 0))(state, last_obs, memory)
+        mean = logits.mean(0)
+        learnt = state.replace(
+            params=mean, timesteps=state.timesteps + jnp.sum(traj.valid, dtype=jnp.int32)
+        )
+        flags = jnp.array([1.0, 0.0], jnp.float32)
+        hidden = jnp.broadcast_to(jnp.concatenate((mean, flags)), memory.hidden.shape)
+        enabled = state.hyper["enabled"] > 0
+        stats = {"step_length": jnp.linalg.norm(mean - state.params)}
+        stats |= {
+            f"cooperation/{name}": jax.nn.sigmoid(mean[i])
+            for i, name in enumerate(STATES)
+        }
+        state, hidden = jax.tree.map(
+            lambda new, old: jnp.where(enabled, new, old),
+            (learnt, hidden),
+            (state, memory.hidden),
+        )
+        return state, memory.replace(hidden=hidden), stats
+
+    def rollout_length(self, num_games: int) -> int:
+        """Raises ValueError: it learns in trials, not in endless play."""
+        raise ValueError(
+            f"{type(self).__name__} learns at every step of a trial and not in endless "
+            "play: `paxrun rl` trains it"
+        )
+
+    def _moved(
+        self, state: TrainingState, obs: Any, memory: MemoryState
+    ) -> jax.Array:
+        """Returns the logits of one game after what `obs` shows."""
+        hidden, told = memory.hidden, memory.extras
+        own = jnp.where(hidden[OPENED] > 0, hidden[:NUM_LOGITS], state.params)
+        learns = (hidden[SEEN] > 0) & (state.hyper["enabled"] > 0)
+        # At the rate 0 a method that iterates stops at once.
+        rate = jnp.where(learns, state.hyper["learning_rate"], 0.0)
+        params = own, bounded_logits(obs[NUM_LOGITS:])
+        values = memory_one(told["payoff"], told["gamma"])
+        after = self.learnt({**state.hyper, "learning_rate": rate}, values, params)
+        return jnp.where(learns, after, own).astype(jnp.float32)
+
+
+def bounded_logits(
+    probabilities: Float[Array, "*shape"],
+) -> Float[Array, "*shape"]:
+    """Returns the logits of probabilities, within `MAX_LOGIT` of 0."""
+    bound = np.float32(MAX_LOGIT)
+    logits = jnp.log(probabilities) - jnp.log1p(-probabilities)
+    return jnp.clip(logits, -bound, bound)
