@@ -110,8 +110,8 @@ def prepare(config: ExperimentConfig) -> Plan:
     slots = []
     for i, agent in enumerate(made):
         inner = agents[i].clock == "inner" and num_steps is None
-        updates = num_iterations * (env.num_outer_steps if inner else 1)
-        agent = agent.planned(updates)
+        trials = min(num_iterations, _trials_of_a_life(agents[i], num_iterations))
+        agent = agent.planned(trials * (env.num_outer_steps if inner else 1))
         slots.append(seating.make_slot(i, agents[i], agent, env, config, num_steps))
     training = config.runner != "eval"
     if training and not any(slot.learns for slot in slots):
@@ -200,6 +200,13 @@ def _num_iterations(
         f"{config.total_timesteps / steps:.2f} iterations of {games} x {each} steps: "
         f"{iterations} iterations are run, {total:_} steps",
     )
+
+
+def _trials_of_a_life(agent: AgentConfig, num_iterations: int) -> int:
+    """Returns how many trials an agent plays before it starts afresh, or in all."""
+    if agent.reset == "never":
+        return num_iterations
+    return 1 if agent.reset == "trial" else int(agent.reset)
 
 
 def _mesh(config: ExperimentConfig) -> Any:

@@ -111,6 +111,7 @@ def make_slot(
         agent=made,
         players=players,
         clock=agent.clock,
+        reset=agent.reset,
         per_opponent=made.learns and config.num_opponents > 1 and index > 0,
     )
     _check_batch(slot, env, config, num_steps)

@@ -9,6 +9,7 @@ from paxenv.registry import closest
 RUNNERS = ("rl", "sarl", "eval")
 NON_FINITE = ("stop", "continue")
 CLOCKS = ("trial", "inner")
+RESETS = ("never", "trial")
 WANDB_MODES = ("offline", "online")
 MAX_SEED = 2**31
 DEFAULT_LEARNER = "PPO"
@@ -43,6 +44,7 @@ class AgentConfig:
         name: A registered name.
         players: The seats, counted from 1; empty means the first free one.
         clock: When a learner updates: after a trial, or after each inner episode.
+        reset: When it starts afresh: `"never"`, every `"trial"`, or every n trials.
         model_path: Weights to start from: a file of `models/` of a run.
         run_path: The Weights & Biases run that holds `model_path`.
         options: Options of the agent.
@@ -51,12 +53,19 @@ class AgentConfig:
     name: str
     players: tuple[int, ...] = ()
     clock: str = "trial"
+    reset: str | int = "never"
     model_path: str | None = None
     run_path: str | None = None
     options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
         _check_member("clock", self.clock, CLOCKS)
+        if isinstance(self.reset, str):
+            _check_member("reset", self.reset, RESETS)
+        elif self.reset < 1:
+            raise ConfigError(
+                f"reset must be never, trial or a number of trials, got {self.reset}"
+            )
         if any(player < 1 for player in self.players):
             raise ConfigError(f"players are counted from 1, got {list(self.players)}")
         if self.run_path and not self.model_path:
