@@ -38,6 +38,7 @@ class TitForTatAmongMany(Agent):
     @classmethod
     def from_env(cls, env: Any, player: int = 0, **config: Any) -> "TitForTatAmongMany":
         observation_space = env.observation_space(player)
+        seats.require_two_actions(env.action_space(player))
         seen = num_players(observation_space)
         if seen != env.num_players:
             raise PairingError(

@@ -6,7 +6,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from learner_fakes import make_learner
 
 from paxenv.envs.infinite_matrix_game import InfiniteMatrixGame
 from paxenv.envs.iterated_matrix_game import IteratedMatrixGame
@@ -17,17 +16,23 @@ from runners.experiment import Experiment, train_chunk
 ENV = InfiniteMatrixGame(4)
 
 
+def opened(agent, num_games):
+    """Returns (state, memory of `num_games` games)."""
+    return jax.jit(agent.batch_init)(jax.random.key(0), agent.init_hidden(num_games))
+
+
 def hyper(**options):
     return Hyper.from_env(ENV, **{"num_minibatches": 1, **options})
 
 
+@pytest.mark.slow
 def test_every_promise_is_kept():
     check_agent(hyper(), ENV)
 
 
 def with_means(agent, means, scales):
     """Returns a state whose policy does not look: these means, raw scales."""
-    state, _ = make_learner(agent, 1)
+    state, _ = opened(agent, 1)
     flat = jax.tree_util.tree_map(jnp.zeros_like, state.params)
     flat["network"]["Dense_0"]["bias"] = jnp.asarray(means, jnp.float32)
     flat["scales"] = jnp.asarray(scales, jnp.float32)
@@ -38,7 +43,7 @@ def test_logits_are_normal_in_their_own_unit_and_not_squashed():
     """Means of 3 have a standard error of 0.5 / sqrt(4096) = 0.008."""
     agent = hyper()
     state = with_means(agent, [3, -3, 0, 15, 40], [0, 0, 0, 0, 0])
-    memory = make_learner(agent, 4096)[1]
+    memory = opened(agent, 4096)[1]
     seen = jnp.full((4096, 10), 0.5)
 
     logits, _, after = jax.jit(agent.batch_policy)(state, seen, memory)
@@ -55,9 +60,9 @@ def test_logits_are_normal_in_their_own_unit_and_not_squashed():
 def test_a_greedy_policy_plays_its_means():
     agent = dataclasses.replace(hyper(), greedy=True)
     state = with_means(agent, [1, -2, 3, -4, 25], [0, 0, 0, 0, 0])
-    memory = make_learner(agent, 2)[1]
+    memory = opened(agent, 2)[1]
 
-    logits, _, _ = agent.batch_policy(state, jnp.full((2, 10), 0.5), memory)
+    logits, _, _ = jax.jit(agent.batch_policy)(state, jnp.full((2, 10), 0.5), memory)
 
     assert logits.tolist() == [[1, -2, 3, -4, 20]] * 2
 
@@ -65,17 +70,18 @@ def test_a_greedy_policy_plays_its_means():
 def test_standard_deviations_learn_and_depend_on_nothing():
     """D-33: their gradient is not 0 at the start."""
     agent = hyper()
-    state, memory = make_learner(agent, 8)
+    state, memory = opened(agent, 8)
     assert state.params["scales"].shape == (5,)
     seen = jnp.asarray(np.random.default_rng(0).uniform(size=(8, 10)), jnp.float32)
-    logits, _, _ = agent.batch_policy(state, seen, memory)
+    logits, _, _ = jax.jit(agent.batch_policy)(state, seen, memory)
 
     def log_prob(scales):
         params = {**state.params, "scales": scales}
         outputs = jax.vmap(lambda o: agent.forward(params, o, jnp.zeros(0))[0])(seen)
         return agent.distribution.log_prob(outputs, logits).sum()
 
-    assert (np.abs(jax.grad(log_prob)(state.params["scales"])) > 1e-3).all()
+    gradient = jax.jit(jax.grad(log_prob))(state.params["scales"])
+    assert (np.abs(gradient) > 1e-3).all()
 
 
 @pytest.mark.slow
@@ -93,7 +99,7 @@ def test_it_learns_to_cooperate_with_tit_for_tat():
 
 
 def test_another_game_and_fixed_options_are_refused():
-    with pytest.raises(PairingError, match="a Box of floats"):
+    with pytest.raises(PairingError, match="a Box of logits"):
         make_agent("Hyper", IteratedMatrixGame(4))
     for option in ({"action_bound": "scaled"}, {"tabular": True}):
         with pytest.raises(ValueError, match="for Hyper, whose logits are normal"):

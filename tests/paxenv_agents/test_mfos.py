@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from learner_fakes import Seat, make_learner
+from learner_fakes import Seat
 
 import paxenv
 from paxenv import keys
@@ -22,6 +22,11 @@ SMALL = {"hidden_sizes": (8,), "gru_size": G, "num_epochs": 1, "num_minibatches"
 META = ("encoders_2", "cells_2", "steering")
 
 
+def opened(agent, num_games):
+    """Returns (state, memory of `num_games` games)."""
+    return jax.jit(agent.batch_init)(jax.random.key(0), agent.init_hidden(num_games))
+
+
 def learner(env, **options):
     return MFOS.from_env(env, **{**SMALL, **options})
 
@@ -29,10 +34,10 @@ def learner(env, **options):
 @pytest.mark.parametrize(
     ("env", "options"),
     [
-        (IteratedMatrixGame(4, 2), {}),
         *(
             pytest.param(*case, marks=pytest.mark.slow)
             for case in (
+                (IteratedMatrixGame(4, 2), {}),
                 (IteratedMatrixGame(4, 2), {"context": "avg"}),
                 (CoinGame(3, num_outer_steps=2, layout="HWC"), {}),
                 (
@@ -48,10 +53,14 @@ def test_every_promise_is_kept(env, options):
     check_agent(learner(env, **options), env)
 
 
-@pytest.mark.parametrize(("meta_memory", "kept"), [("trial", 0.25), ("episode", 0.0)])
+@pytest.mark.parametrize(
+    ("meta_memory", "kept"),
+    [("trial", 0.25), pytest.param("episode", 0.0, marks=pytest.mark.slow)],
+,
+)
 def test_an_inner_end_sets_th_by_what_the_meta_unit_holds(meta_memory, kept):
     agent = learner(IteratedMatrixGame(4, 2), meta_memory=meta_memory)
-    state, memory = make_learner(agent, 2)
+    state, memory = opened(agent, 2)
     assert memory.hidden.tolist() == [[0.0] * 3 * G + [1.0] * G] * 2
     held = jnp.repeat(jnp.array([-1.0, 0.5, 0.25, 0.125]), G)
 
@@ -101,6 +110,7 @@ def test_the_gradient_of_the_loss_reaches_the_meta_policy():
     assert all(gradient[name] > 1e-7 for name in META)
 
 
+@pytest.mark.slow
 def test_with_one_inner_episode_there_is_nothing_to_steer():
     gradient = policy_gradient(*played(1))
 
@@ -108,6 +118,7 @@ def test_with_one_inner_episode_there_is_nothing_to_steer():
     assert gradient["cells_0"] > 1e-7
 
 
+@pytest.mark.slow
 def test_an_update_moves_every_parameter_of_the_meta_policy():
     agent, state, experience = played(3)
     sample, last_obs, memory = experience
@@ -121,14 +132,14 @@ def test_an_update_moves_every_parameter_of_the_meta_policy():
         assert all(jax.tree.leaves(moved)), name
 
 
+@pytest.mark.slow
 def test_th_stays_through_an_episode_and_changes_at_its_end():
     agent, state, experience = played(3)
-    memory = make_learner(agent, 8)[1]
+    memory = opened(agent, 8)[1]
+    act = jax.jit(agent.batch_policy)
     ths = []
     for t in range(8):
-        _, _, memory = agent.batch_policy(
-            state, experience.sample.observations[t], memory
-        )
+        _, _, memory = act(state, experience.sample.observations[t], memory)
         ths.append(memory.hidden[:, 3 * G :])
         if t == 3:
             memory = agent.batch_end_inner(state, memory)

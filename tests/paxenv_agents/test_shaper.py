@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from flax import linen as nn
-from learner_fakes import Seat, make_learner
+from learner_fakes import Seat
 
 import paxenv
 from paxenv import keys
@@ -30,6 +30,11 @@ STEPS, GROUPS, SIZE = 5, 2, 3
 GAMES = GROUPS * SIZE
 
 
+def opened(agent, num_games):
+    """Returns (state, memory of `num_games` games)."""
+    return jax.jit(agent.batch_init)(jax.random.key(0), agent.init_hidden(num_games))
+
+
 def learner(**options):
     return Shaper.from_env(Seat(NUMBERS), **{**SMALL, **options}).grouped(SIZE)
 
@@ -38,7 +43,7 @@ def learner(**options):
 def sequence(context):
     """Returns (agent, state, a sample [5, 6] from hidden states that are not 0)."""
     agent = learner(context=context)
-    state, _ = make_learner(agent, GAMES)
+    state, _ = opened(agent, GAMES)
     draw = np.random.default_rng(1)
     shape = STEPS, GAMES
     hiddens = draw.uniform(-1, 1, (1, GAMES, agent.hidden_size))
@@ -60,10 +65,10 @@ evaluate = jax.jit(lambda agent, *args: agent.evaluate(*args), static_argnums=0)
 @pytest.mark.parametrize(
     ("env", "options"),
     [
-        (IteratedMatrixGame(4, 2), {"context": "avg"}),
         *(
             pytest.param(*case, marks=pytest.mark.slow)
             for case in (
+                (IteratedMatrixGame(4, 2), {"context": "avg"}),
                 (IteratedMatrixGame(4, 2), {"context": "nothing"}),
                 (IteratedMatrixGame(4, 2), {"context": "att", "shared_torso": False}),
                 (CoinGame(3, num_outer_steps=2, layout="HWC"), {"context": "att"}),
@@ -85,7 +90,7 @@ def test_every_promise_is_kept(env, options):
 
 def test_the_hidden_state_is_empty_only_at_the_opening_of_a_trial():
     agent = learner()
-    state, memory = make_learner(agent, 4)
+    state, memory = opened(agent, 4)
     assert not memory.hidden.any()
     later = memory.replace(hidden=memory.hidden + 0.5)
 
@@ -111,6 +116,7 @@ def test_an_inner_end_changes_nothing_in_a_loss_and_gradient_crosses_it():
     assert (gradient[:, 0] > 1e-7).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("context", ["nothing", "avg"])
 def test_memory_crosses_inner_ends_and_updates_of_the_co_player(context):
     """Ratio 1 over a trial whose co-player learns, in the engine, with early ends."""
@@ -144,12 +150,13 @@ def test_memory_crosses_inner_ends_and_updates_of_the_co_player(context):
 
 def among_games(module, hidden):
     """Returns what a context makes of hidden states `[games, H]`."""
-    params = module.init(jax.random.key(0), hidden[0])
+    params = jax.jit(module.init)(jax.random.key(0), hidden[0])
 
     def one(x):
         return module.apply(params, x)
 
-    return np.asarray(jax.vmap(one, axis_name="games")(hidden)), one
+    among = jax.jit(jax.vmap(one, axis_name="games"))
+    return np.asarray(among(hidden)), jax.jit(one)
 
 
 def test_the_average_is_half_the_own_state_and_half_the_mean():
@@ -174,7 +181,9 @@ def test_attention_permutes_with_the_games_and_means_something_for_one():
     assert np.abs(alone[0] - mixed[0]).max() > 1e-3
 
 
-@pytest.mark.parametrize("context", ["avg", "att"])
+@pytest.mark.parametrize(
+    "context", ["avg", pytest.param("att", marks=pytest.mark.slow)]
+)
 def test_context_never_mixes_opponents(context):
     """Games 0 to 2 meet one co-player, 3 to 5 another."""
     agent, state, sample = sequence(context)
@@ -185,16 +194,16 @@ def test_context_never_mixes_opponents(context):
     np.testing.assert_array_equal(after[:, :SIZE], before[:, :SIZE])
     assert (np.abs(after[1:, SIZE:] - before[1:, SIZE:]) > 1e-7).all()
 
-    memory = make_learner(agent, GAMES)[1].replace(hidden=sample.hiddens[0])
-    moved = memory.replace(hidden=memory.hidden.at[5].add(1.0))
-    values, shifted = (
-        agent.batch_value(state, sample.observations[0], m) for m in (memory, moved)
-    )
+    memory = opened(agent, GAMES)[1].replace(hidden=sample.hiddens[0])
+    moved = memory.replace(hidden=memory.hidden.at[5, 0].add(1.0))
+    value = jax.jit(agent.batch_value)
+    values, shifted = (value(state, sample.observations[0], m) for m in (memory, moved))
     np.testing.assert_allclose(values, before[0], atol=1e-6)
     np.testing.assert_array_equal(shifted[:SIZE], values[:SIZE])
     assert (shifted[SIZE:] != values[SIZE:]).all()
 
 
+@pytest.mark.slow
 def test_permuting_games_and_groups_permutes_a_loss():
     """D-36: what is shuffled in a minibatch is whole groups, never games."""
     agent, state, sample = sequence("att")
@@ -208,6 +217,7 @@ def test_permuting_games_and_groups_permutes_a_loss():
         np.testing.assert_allclose(a, b[:, order], atol=1e-6)
 
 
+@pytest.mark.slow
 def test_without_company_an_average_is_no_context():
     alone, state, sample = sequence("nothing")
     averaged = learner(context="avg").grouped(1)
@@ -258,11 +268,12 @@ def test_a_config_of_several_opponents_forms_groups():
 # What is searched, and what is refused.
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shared", [True, False])
 def test_parameters_of_the_policy_are_those_that_move_its_logits(shared):
-    agent, _, sample = sequence("att")
+    _, _, sample = sequence("att")
     agent = learner(context="att", shared_torso=shared)
-    state, memory = make_learner(agent, SIZE)
+    state, _ = opened(agent, SIZE)
     hidden = jnp.ones((SIZE, agent.hidden_size)) * jnp.arange(1.0, 4.0)[:, None]
 
     def logits(params):
@@ -271,7 +282,6 @@ def test_parameters_of_the_policy_are_those_that_move_its_logits(shared):
 
         return jax.vmap(one, axis_name="games")(sample.observations[0, :SIZE], hidden)
 
-    del memory
     gradient = jax.jit(jax.grad(lambda p: (logits(p) ** 2).sum()))(state.params)
     moving = {
         name

@@ -109,8 +109,8 @@ def test_the_seat_does_not_matter():
 
 
 def test_games_that_do_not_show_two_actions_of_each_player_are_refused():
-    three = IteratedMatrixGame(4, num_actions=(3, 3), observation="index")
-    with pytest.raises(PairingError, match="game of two actions"):
+    three = IteratedMatrixGame(4, num_actions=(3, 3))
+    with pytest.raises(PairingError, match="needs a game of two actions"):
         make_agent("TitForTatSoft", three)
     # 2 * 4 = 8 joint actions, as three players of two actions have.
     odd = IteratedTensorGame(2, 4, num_actions=(2, 4))
