@@ -56,7 +56,6 @@ def test_every_promise_is_kept(env, options):
 @pytest.mark.parametrize(
     ("meta_memory", "kept"),
     [("trial", 0.25), pytest.param("episode", 0.0, marks=pytest.mark.slow)],
-,
 )
 def test_an_inner_end_sets_th_by_what_the_meta_unit_holds(meta_memory, kept):
     agent = learner(IteratedMatrixGame(4, 2), meta_memory=meta_memory)
