@@ -24,22 +24,29 @@ from paxenv_agents.registry import AgentSpec, PairingError, agents, make_agent
 if TYPE_CHECKING:
     from paxenv_agents.agent import Agent
     from paxenv_agents.dqn import DQN, DQNConfig
+    from paxenv_agents.hyper import Hyper, HyperConfig
+    from paxenv_agents.mfos import MFOS, MFOSConfig
     from paxenv_agents.naive import Naive, NaiveConfig
     from paxenv_agents.ppo import PPO, PPOConfig
     from paxenv_agents.recurrent_ppo import RecurrentPPO, RecurrentPPOConfig
     from paxenv_agents.sac import SAC, SACConfig
+    from paxenv_agents.shaper import Shaper, ShaperConfig
     from paxenv_agents.strategies.memory_one import MemoryOne
     from paxenv_agents.testing import AgentCheckError, check_agent
     from paxenv_agents.types import MemoryState, Sample, TrainingState
 
 __all__ = [
     "DQN",
+    "MFOS",
     "PPO",
     "SAC",
     "Agent",
     "AgentCheckError",
     "AgentSpec",
     "DQNConfig",
+    "Hyper",
+    "HyperConfig",
+    "MFOSConfig",
     "MemoryOne",
     "MemoryState",
     "Naive",
@@ -50,6 +57,8 @@ __all__ = [
     "RecurrentPPOConfig",
     "SACConfig",
     "Sample",
+    "Shaper",
+    "ShaperConfig",
     "TrainingState",
     "agents",
     "check_agent",
@@ -62,6 +71,10 @@ _LAZY = {
     "AgentCheckError": "paxenv_agents.testing",
     "DQN": "paxenv_agents.dqn",
     "DQNConfig": "paxenv_agents.dqn",
+    "Hyper": "paxenv_agents.hyper",
+    "HyperConfig": "paxenv_agents.hyper",
+    "MFOS": "paxenv_agents.mfos",
+    "MFOSConfig": "paxenv_agents.mfos",
     "MemoryOne": "paxenv_agents.strategies.memory_one",
     "MemoryState": "paxenv_agents.types",
     "Naive": "paxenv_agents.naive",
@@ -73,6 +86,8 @@ _LAZY = {
     "SAC": "paxenv_agents.sac",
     "SACConfig": "paxenv_agents.sac",
     "Sample": "paxenv_agents.types",
+    "Shaper": "paxenv_agents.shaper",
+    "ShaperConfig": "paxenv_agents.shaper",
     "TrainingState": "paxenv_agents.types",
     "check_agent": "paxenv_agents.testing",
 }

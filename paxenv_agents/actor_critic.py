@@ -144,9 +144,20 @@ class ActorCritic(Learner):
             return networks.TabularActorCritic(num_states, num_outputs)
         widths = {"hidden_dims": config.hidden_sizes, "activation": config.activation}
         if config.shared_torso:
-            return networks.SharedActorCritic(num_outputs, **widths)
+            heads = networks.SharedActorCritic(num_outputs, **widths)
+            return networks.seen(heads, self.image)
+        actor = networks.MLPActor(num_outputs, **widths)
+        critic = networks.MLPCritic(**widths)
         return networks.SeparateActorCritic(
-            networks.MLPActor(num_outputs, **widths), networks.MLPCritic(**widths)
+            networks.seen(actor, self.image), networks.seen(critic, self.image)
+        )
+
+    @property
+    def image(self) -> networks.Image | None:
+        """How networks of its own see an observation that is an image, else None."""
+        config = self.config
+        return networks.image(
+            self.observation_space, config.conv_channels, config.kernel_size
         )
 
     def planned(self, num_updates: int) -> Self:
@@ -166,7 +177,13 @@ class ActorCritic(Learner):
             num_games,
             self.config.num_minibatches,
             recurrent=self.recurrent,
+            group_size=self.group_size(num_games),
         )
+
+    def group_size(self, num_games: int) -> int:
+        """Returns how many neighbours of a batch of games a loss sees together."""
+        del num_games
+        return 1
 
     # Acting.
 

@@ -10,6 +10,9 @@ import jax.numpy as jnp
 
 from paxenv_agents.types import MemoryState, Sample, Stats, TrainingState
 
+#: The axis of `batch_policy`: games played at once against the same co-players.
+GAMES = "games"
+
 
 @dataclasses.dataclass(frozen=True)
 class Agent(abc.ABC):
@@ -40,6 +43,11 @@ class Agent(abc.ABC):
     stores_final_obs: ClassVar[bool] = False
     #: `"all"` or `"first"`: which hidden states a sample holds.
     stores_hiddens: ClassVar[str] = "all"
+
+    @property
+    def mixes_games(self) -> bool:
+        """Whether what it does in a game depends on the games beside it."""
+        return False
 
     @classmethod
     def from_env(cls, env: Any, player: int = 0, **config: Any) -> "Agent":
@@ -143,6 +151,15 @@ class Agent(abc.ABC):
         del num_games
         return self
 
+    def grouped(self, num_games: int) -> "Agent":
+        """Returns the agent for batches made of groups of this many games.
+
+        A group is what `batch_policy` plays at once: games against the same
+        co-players. Lineups call it; only an agent that `mixes_games` need know.
+        """
+        del num_games
+        return self
+
     def end_inner_episode(
         self, state: TrainingState, memory: MemoryState
     ) -> MemoryState:
@@ -198,12 +215,12 @@ class Agent(abc.ABC):
     ) -> tuple[jax.Array, TrainingState, MemoryState]:
         """`policy` over games: obs and memory are `[E, ...]`, the state is shared."""
         return jax.vmap(
-            self.policy, in_axes=(None, 0, 0), out_axes=(0, None, 0), axis_name="games"
+            self.policy, in_axes=(None, 0, 0), out_axes=(0, None, 0), axis_name=GAMES
         )(state, obs, memory)
 
     def batch_end_inner(self, state: TrainingState, memory: MemoryState) -> MemoryState:
         """`end_inner_episode` over games."""
-        return jax.vmap(self.end_inner_episode, in_axes=(None, 0), axis_name="games")(
+        return jax.vmap(self.end_inner_episode, in_axes=(None, 0), axis_name=GAMES)(
             state, memory
         )
 
@@ -219,6 +236,6 @@ class Agent(abc.ABC):
 
     def batch_value(self, state: TrainingState, obs: Any, memory: MemoryState) -> Any:
         """`value` over games."""
-        return jax.vmap(self.value, in_axes=(None, 0, 0), axis_name="games")(
+        return jax.vmap(self.value, in_axes=(None, 0, 0), axis_name=GAMES)(
             state, obs, memory
         )

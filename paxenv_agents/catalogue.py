@@ -31,6 +31,16 @@ REINFORCE = (
 )
 
 LOLA_PAPER = "Foerster et al., Learning with Opponent-Learning Awareness (2018)"
+MFOS_PAPER = "Lu et al., Model-Free Opponent Shaping (2022)"
+SHAPER_PAPER = "Khan et al., Scaling Opponent Shaping to High Dimensional Games (2024)"
+GOOD_SHEPHERD = (
+    "Balaguer et al., The Good Shepherd: An Oracle Agent for Mechanism Design (2022)"
+)
+N_PLAYERS = (
+    "Axelrod (1984) for TitForTat; its forms for several others: Willi et al., Pax: "
+    "Scalable Opponent Shaping in JAX (2023), and Souly et al., Leading the Pack: "
+    "N-player Opponent Shaping (2023)"
+)
 
 _STRATEGIES = "paxenv_agents.strategies"
 
@@ -85,6 +95,17 @@ def _coin(
         summary,
         source,
         _plays("coin", memory_depth=0, stochastic=kwargs.get("tie") == "random"),
+    )
+
+
+def _tensor(name: str, rule: str, summary: str) -> AgentSpec:
+    return AgentSpec(
+        f"TitForTat{name}",
+        f"{_STRATEGIES}.tensor:{rule}",
+        {},
+        summary,
+        N_PLAYERS,
+        _plays("tensor", memory_depth=1),
     )
 
 
@@ -185,6 +206,27 @@ AGENTS: tuple[AgentSpec, ...] = (
         ZERO_DETERMINANT,
         _plays("matrix", memory_depth=1, stochastic=True),
     ),
+    # Games of two actions and any number of players.
+    _tensor(
+        "StrictStay",
+        "StrictStay",
+        "Copies the others if they agree, else repeats its own last action.",
+    ),
+    _tensor(
+        "StrictSwitch",
+        "StrictSwitch",
+        "Copies the others if they agree, else changes its own last action.",
+    ),
+    _tensor(
+        "Cooperate",
+        "UnlessAllDefect",
+        "Copies the others if they agree, else cooperates.",
+    ),
+    _tensor(
+        "Defect", "IfAllCooperate", "Copies the others if they agree, else defects."
+    ),
+    _tensor("Harsh", "IfAllCooperate", "Defects if any of the others defected."),
+    _tensor("Soft", "Majority", "Defects if more than half of the others defected."),
     # The coin game, with two coins and five actions.
     _coin("OwnCoin", "OwnCoin", {}, "Walks to its own coin.", COIN),
     _coin("Dodger", "Dodger", {}, "Walks to its own coin round the other's.", COIN),
@@ -248,6 +290,34 @@ AGENTS: tuple[AgentSpec, ...] = (
         "sac:SAC",
         "Soft actor-critic from replay, over a Box.",
         "Haarnoja et al., Soft Actor-Critic Algorithms and Applications (2018)",
+    ),
+    _learner(
+        "GoodShepherd",
+        "ppo:PPO",
+        "PPO for a whole trial: one policy without memory.",
+        GOOD_SHEPHERD,
+    ),
+    _learner(
+        "Shaper",
+        "shaper:Shaper",
+        "Recurrent PPO that remembers for a whole trial.",
+        SHAPER_PAPER,
+        depth=math.inf,
+    ),
+    _learner(
+        "MFOS",
+        "mfos:MFOS",
+        "Recurrent PPO that a meta policy steers from episode to episode.",
+        MFOS_PAPER,
+        depth=math.inf,
+    ),
+    AgentSpec(
+        "Hyper",
+        "paxenv_agents.hyper:Hyper",
+        {},
+        "PPO over the logits of a memory-one policy.",
+        MFOS_PAPER,
+        {"learns": True, **_plays("infinite", memory_depth=1, stochastic=True)},
     ),
     _learner("Naive", "naive:Naive", "REINFORCE with a learnt baseline.", REINFORCE),
     # Learners with exact gradients, in the infinite matrix game.

@@ -32,10 +32,13 @@ class LearnerConfig:
     tabular: bool = False
     action_scale: str = "state_independent"
     action_bound: str = "squashed"
+    conv_channels: tuple[int, ...] = (16, 16)
+    kernel_size: int = 3
 
     def __post_init__(self) -> None:
         options.check(self, _RULES)
         object.__setattr__(self, "hidden_sizes", tuple(self.hidden_sizes))
+        object.__setattr__(self, "conv_channels", tuple(self.conv_channels))
         if self.entropy_coeff_horizon is not None and self.entropy_coeff_end is None:
             raise ValueError(
                 f"entropy_coeff_horizon={self.entropy_coeff_horizon} needs "
@@ -88,7 +91,11 @@ _RULES: dict[str, options.Rule] = {
     "tabular": options.FLAG,
     "action_scale": _one_of(distributions.SCALES),
     "action_bound": _one_of(distributions.BOUNDS),
+    "conv_channels": options.WIDTHS,
+    "kernel_size": options.COUNT,
     "gru_size": options.COUNT,
+    "context": _one_of(("nothing", "avg", "att")),
+    "meta_memory": _one_of(("trial", "episode")),
     "clip_epsilon": options.POSITIVE,
     "clip_value": options.FLAG,
 }

@@ -89,7 +89,7 @@ class Lineup:
     num_games: int = 1
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "slots", tuple(self.slots))
+        object.__setattr__(self, "slots", tuple(map(self._grouped, self.slots)))
         seats = sorted(p for slot in self.slots for p in slot.players)
         if seats != list(range(self.env.num_players)):
             raise ValueError(
@@ -98,6 +98,10 @@ class Lineup:
             )
         if self.num_games < 1:
             raise ValueError(f"num_games must be >= 1, got {self.num_games}")
+
+    def _grouped(self, slot: Slot) -> Slot:
+        agent = slot.agent.grouped(self.num_games)
+        return slot if agent is slot.agent else dataclasses.replace(slot, agent=agent)
 
     @property
     def num_players(self) -> int:

@@ -14,16 +14,41 @@ TIME, GAMES = 0, 1
 
 
 def axis(
-    num_steps: int, num_games: int, num_minibatches: int, *, recurrent: bool = False
+    num_steps: int,
+    num_games: int,
+    num_minibatches: int,
+    *,
+    recurrent: bool = False,
+    group_size: int = 1,
 ) -> int:
     """Returns the axis to permute: `GAMES`, else `TIME` for a memoryless learner.
 
+    Args:
+        num_steps: T.
+        num_games: E.
+        num_minibatches: Minibatches of a pass.
+        recurrent: Whether a sequence must stay in one piece.
+        group_size: Neighbouring games that must stay in one minibatch.
+
     Raises:
-        ValueError: If `num_minibatches` divides neither the games nor, for a
-            memoryless learner, the steps.
+        ValueError: If `group_size` does not divide the games, or `num_minibatches`
+            neither the games (or groups) nor, for a memoryless learner, the steps.
     """
-    if num_games % num_minibatches == 0:
+    if num_games % group_size:
+        raise ValueError(
+            f"{num_games} games are not whole groups of {group_size} games: call "
+            "agent.grouped(num_games) with the games that play together"
+        )
+    num_groups = num_games // group_size
+    if num_groups % num_minibatches == 0:
         return GAMES
+    if group_size > 1:
+        raise ValueError(
+            f"num_minibatches={num_minibatches} does not divide the {num_groups} "
+            f"groups of {group_size} games, and a policy that mixes the games of a "
+            "group keeps each group in one minibatch: change num_minibatches or "
+            "num_opponents"
+        )
     if recurrent:
         raise ValueError(
             f"num_minibatches={num_minibatches} does not divide the {num_games} games "
@@ -58,6 +83,17 @@ def indices(
     orders = jax.vmap(lambda k: jax.random.permutation(k, size))(epochs)
     # [epochs, size] -> [epochs * minibatches, size / minibatches]
     return orders.reshape(num_epochs * num_minibatches, size // num_minibatches)
+
+
+def of_games(
+    groups: Int[Array, "updates part"], group_size: int
+) -> Int[Array, "updates games"]:
+    """Returns the indices of all games of the groups that are indexed."""
+    if group_size == 1:
+        return groups
+    games = groups[..., None] * group_size + jnp.arange(group_size)
+    # [updates, part, group_size] -> [updates, part * group_size]
+    return games.reshape(groups.shape[0], -1)
 
 
 def take(batch: Any, index: Int[Array, " part"], axis: int) -> Any:

@@ -16,6 +16,9 @@ import numpy as np
 from flax import linen as nn
 
 from paxenv import spaces
+from paxenv_agents.images import Image, OnImage, image, seen
+
+__all__ = ["Image", "OnImage", "image", "seen"]
 
 ACTIVATIONS: dict[str, Callable[[jax.Array], jax.Array]] = {
     "tanh": nn.tanh,

@@ -140,17 +140,24 @@ class PolicyGradient(ActorCritic):
         config = self.config
         config.check_plan()
         num_steps, num_games = traj.rewards.shape
+        group_size = self.group_size(num_games)
         axis = minibatches.axis(
-            num_steps, num_games, config.num_minibatches, recurrent=self.recurrent
+            num_steps,
+            num_games,
+            config.num_minibatches,
+            recurrent=self.recurrent,
+            group_size=group_size,
         )
         batch = self.make_batch(traj, last_obs, state, memory)
         entropy_coeff = self.entropy_coeff(state)
         order = minibatches.indices(
             jax.random.fold_in(state.key, 0),
-            traj.rewards.shape[axis],
+            num_games // group_size if axis == minibatches.GAMES else num_steps,
             config.num_epochs,
             config.num_minibatches,
         )
+        if axis == minibatches.GAMES:
+            order = minibatches.of_games(order, group_size)
 
         def step(carry, index):
             part = minibatches.take(batch, index, axis)

@@ -42,6 +42,8 @@ class PPOConfig(LearnerConfig):
     tabular                False                a row of logits and a value per state
     action_scale           'state_independent'  of a Box: or 'softplus', a head's
     action_bound           'squashed'           of a Box: or 'scaled', then clipped
+    conv_channels          (16, 16)             of images: channels; () flattens them
+    kernel_size            3                    of images: width of the convolutions
     clip_epsilon           0.2                  how far ratio and value move at once
     clip_value             True                 whether the value error is clipped too
     =====================  ===================  =======================================

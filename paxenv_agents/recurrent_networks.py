@@ -25,6 +25,7 @@ class RecurrentActorCritic(nn.Module):
         hidden_dims: Widths of an encoder; none gives the features to the cell.
         activation: A name in `networks.ACTIVATIONS`.
         shared_torso: One encoder and cell with two heads, or a pair for each head.
+        image: How observations that are images are seen.
     """
 
     num_outputs: int
@@ -33,12 +34,14 @@ class RecurrentActorCritic(nn.Module):
     hidden_dims: Sequence[int] = (64,)
     activation: str = "tanh"
     shared_torso: bool = True
+    image: networks.Image | None = None
 
     def setup(self) -> None:
         """Makes the layers; their names are those of the saved parameters."""
         torsos = range(1 if self.shared_torso else 2)
         widths = tuple(self.hidden_dims), self.activation
-        self.encoders = [networks.MLPTorso(*widths) for _ in torsos]
+        torso = networks.MLPTorso
+        self.encoders = [networks.seen(torso(*widths), self.image) for _ in torsos]
         self.cells = [nn.GRUCell(self.gru_size) for _ in torsos]
         self.policy_head = networks.head(self.num_outputs, networks.POLICY_SCALE, True)
         self.value_head = networks.head(1, networks.VALUE_SCALE, True)

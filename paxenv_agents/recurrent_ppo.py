@@ -82,6 +82,7 @@ class RecurrentPPO(PPO):
             config.hidden_sizes,
             config.activation,
             config.shared_torso,
+            self.image,
         )
 
     def init_params(self, key: jax.Array) -> Any:
@@ -115,7 +116,7 @@ class RecurrentPPO(PPO):
 
         def step(hidden: jax.Array, t: Any) -> tuple[jax.Array, jax.Array]:
             encoded, valid, inner_end = t
-            after: Any = network.apply(variables, hidden, encoded, method="step")
+            after = self._stepped(state.params, hidden, encoded)
             kept = jnp.where(valid, after, hidden)
             opened = self.batch_end_inner(state, MemoryState(hidden=kept)).hidden
             return jnp.where(inner_end, opened, kept), after
@@ -130,6 +131,11 @@ class RecurrentPPO(PPO):
         read = network.apply(variables, hiddens, method="outputs")
         outputs, values = cast(tuple[jax.Array, jax.Array], read)
         return self._judged(outputs, values, sample.actions)
+
+    def _stepped(self, params: Any, hidden: jax.Array, encoded: Any) -> jax.Array:
+        """Returns the hidden states `[E, H]` of E games after one more step."""
+        step = self.network.apply({"params": params}, hidden, encoded, method="step")
+        return cast(jax.Array, step)
 
     def loss_sample(self, traj: Sample) -> Sample:
         read = super().loss_sample(traj)

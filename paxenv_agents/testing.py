@@ -54,7 +54,8 @@ def check_agent(
     The promises: the agent is hashable and equal to one built alike; its initial state
     and memory have the shapes asked for; acting leaves the training state as it was,
     keeps the memory's structure, shapes, dtypes and weak types, and gives actions in
-    the action space; jitted, vmapped and scanned calls agree; a policy that draws does
+    the action space; jitted, vmapped and scanned calls agree (of an agent that
+    `mixes_games`: games in another order are played alike); a policy that draws does
     so differently in each lane and from each seed, and with `greedy` not at all;
     crossing a boundary and opening a trial keep the memory's structure.
 
@@ -211,6 +212,9 @@ def _check_actions(case: _Case, played: _Played) -> None:
 def _check_agreement(case: _Case, played: _Played) -> None:
     """Checks single-lane calls against the scan over all lanes."""
     agent, state = case.agent, case.state
+    if agent.mixes_games:
+        _check_order(case, played)
+        return
     memory, observations = _lane(case.memory, 0), _lane(played.sample.observations, 1)
     policy = jax.jit(agent.policy)
     for t in range(min(3, case.env.num_inner_steps)):
@@ -221,6 +225,21 @@ def _check_agreement(case: _Case, played: _Played) -> None:
         close(f"step {t}'s action, alone and among lanes,", action, seen)
     ended = agent.end_inner_episode(state, memory)
     close("the memory's key after end_inner_episode", ended.key, memory.key)
+
+
+def _check_order(case: _Case, played: _Played) -> None:
+    """Checks that games in another order are played alike, each in its own place."""
+    agent, sample = case.agent, played.sample
+    middle = case.env.num_inner_steps // 2
+    obs = jax.tree.map(lambda x: x[middle], sample.observations)
+    memory = case.memory.replace(hidden=sample.hiddens[middle])
+    act = jax.jit(agent.batch_policy)
+    action, _, after = act(case.state, obs, memory)
+    obs, memory = jax.tree.map(lambda x: x[::-1], (obs, memory))
+    got, _, moved = act(case.state, obs, memory)
+    got, moved = jax.tree.map(lambda x: x[::-1], (got, moved))
+    close("the actions of games in another order", got, action)
+    close("the memories of games in another order", moved, after)
 
 
 def _check_noise(case: _Case, played: _Played) -> None:

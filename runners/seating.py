@@ -175,7 +175,7 @@ def _check_batch(
         steps = num_steps
     if not slot.per_opponent:
         games *= config.num_opponents
-    slot.agent.check_batch(steps, games)
+    slot.agent.grouped(config.num_envs).check_batch(steps, games)
 
 
 def _agent_options(where: str, agent: AgentConfig, runner: str) -> dict[str, Any]:

@@ -1,0 +1,100 @@
+"""What shapers share: games against one co-player, played and learnt together."""
+
+import dataclasses
+from typing import Any, ClassVar, Self, cast
+
+import jax
+
+from paxenv_agents.agent import GAMES
+from paxenv_agents.learner_config import LearnerConfig
+from paxenv_agents.recurrent_ppo import RecurrentPPO, RecurrentPPOConfig
+from paxenv_agents.types import MemoryState, TrainingState
+
+
+@dataclasses.dataclass(frozen=True)
+class ContextConfig(RecurrentPPOConfig):
+    """Options of recurrent PPO, and how games that are played at once share context.
+
+    Attributes:
+        context: What a hidden state becomes before each recurrent step: itself
+            (`"nothing"`), half of it the mean over the games against the same
+            co-player (`"avg"`), or half of it what attention reads there (`"att"`).
+    """
+
+    gru_size: int = 16
+    context: str = "nothing"
+
+
+@dataclasses.dataclass(frozen=True)
+class ContextPPO(RecurrentPPO):
+    """Recurrent PPO over groups of games that see each other's hidden states.
+
+    A group is what `batch_policy` plays at once, and never spans co-players. A loss
+    puts the groups together again, so its minibatches are of whole groups. Called by
+    `policy`, one game is alone.
+
+    Attributes:
+        num_games: Games of a group; None: all games of a batch are one.
+    """
+
+    config: ContextConfig = ContextConfig()
+    _: dataclasses.KW_ONLY
+    num_games: int | None = None
+
+    config_class: ClassVar[type[LearnerConfig]] = ContextConfig
+
+    @property
+    def mixes_games(self) -> bool:
+        return self.config.context != "nothing"
+
+    def grouped(self, num_games: int) -> Self:
+        if not self.mixes_games:
+            return self
+        return dataclasses.replace(self, num_games=num_games)
+
+    def group_size(self, num_games: int) -> int:
+        return (self.num_games or num_games) if self.mixes_games else 1
+
+    def batch_value(self, state: TrainingState, obs: Any, memory: MemoryState) -> Any:
+        """`value` over games; a batch of several groups keeps them apart."""
+        num_games = memory.hidden.shape[0]
+        size = self.group_size(num_games)
+        if size in (1, num_games):
+            return super().batch_value(state, obs, memory)
+        values = jax.vmap(super().batch_value, in_axes=(None, 0, 0))
+        obs, memory = (_in_groups(x, size) for x in (obs, memory))
+        return values(state, obs, memory).reshape(num_games)
+
+    def _stepped(self, params: Any, hidden: jax.Array, encoded: Any) -> jax.Array:
+        if not self.mixes_games:
+            return super()._stepped(params, hidden, encoded)
+
+        def one_game(hidden: jax.Array, encoded: Any) -> jax.Array:
+            after = self.network.apply(
+                {"params": params}, hidden, encoded, method="step"
+            )
+            return cast(jax.Array, after)
+
+        size = self.group_size(hidden.shape[0])
+        groups = _in_groups((hidden, encoded), size)
+        after = jax.vmap(jax.vmap(one_game, axis_name=GAMES))(*groups)
+        return after.reshape(hidden.shape)
+
+    def policy_params(self, params: Any) -> Any:
+        """Returns the parameters without those that only the value reads."""
+        skipped = {"value_head", *self._value_torso}
+        return {name: x for name, x in params.items() if name not in skipped}
+
+    @property
+    def _value_torso(self) -> tuple[str, ...]:
+        """Names of the layers before the value's head that the policy does not read."""
+        if self.config.shared_torso:
+            return ()
+        return "encoders_1", "cells_1", "contexts_1"
+
+
+def _in_groups(tree: Any, size: int) -> Any:
+    """Folds leaves `[E, ...]` to `[groups, size, ...]`."""
+    return jax.tree.map(
+        lambda x: x.reshape(x.shape[0] // size, size, *x.shape[1:]), tree
+    )

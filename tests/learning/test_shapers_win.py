@@ -1,0 +1,31 @@
+"""What a learner outside a meta-game wins from naive learners inside."""
+
+import numpy as np
+import pytest
+
+from runners.config import load
+from runners.launch import program_of
+from runners.plan import prepare
+
+ITERATIONS, LAST = 60, 20
+
+
+def rewards(*words):
+    """Returns player 1's reward a step in each iteration, `[iterations]`."""
+    plan = prepare(load(["imp/shaper_v_nl_rl", "num_seeds=1", *words]))
+    rows = program_of(plan).run(ITERATIONS)
+    first, second = (rows[f"episode/reward_per_step/player_{p}"] for p in (1, 2))
+    np.testing.assert_allclose(first, -second, atol=1e-5)
+    return np.asarray(first)[0]
+
+
+@pytest.mark.slow
+def test_a_shaper_beats_a_naive_learner_that_nobody_else_beats():
+    """E3 with a gradient outside: two naive learners get 0.
+
+    One run gave 0.29 in iterations 21 to 40 and 0.38 in 41 to 60.
+    """
+    won = rewards()
+
+    assert abs(won[:2].mean()) < 0.1
+    assert won[-LAST:].mean() > 0.2
