@@ -241,4 +241,11 @@ AGENTS: tuple[AgentSpec, ...] = (
         "Haarnoja et al., Soft Actor-Critic Algorithms and Applications (2018)",
     ),
     _learner("Naive", "naive:Naive", "REINFORCE with a learnt baseline.", REINFORCE),
+    _learner(
+        "LOLA",
+        "lola:LOLA",
+        "Shapes its co-players: a gradient through their next steps.",
+        "Foerster, Farquhar et al., DiCE: The Infinitely Differentiable Monte Carlo "
+        "Estimator (2018)",
+    ),
 )

@@ -34,7 +34,7 @@ class LearnerConfig:
     action_bound: str = "squashed"
 
     def __post_init__(self) -> None:
-        options.check(self, _RULES)
+        options.check(self, RULES)
         object.__setattr__(self, "hidden_sizes", tuple(self.hidden_sizes))
         if self.entropy_coeff_horizon is not None and self.entropy_coeff_end is None:
             raise ValueError(
@@ -65,7 +65,8 @@ def _one_of(names: Iterable[str]) -> options.Rule:
     return options.Rule(lambda x: x in known, f"one of {known}")
 
 
-_RULES: dict[str, options.Rule] = {
+#: By option; `options.check` reads those that a config has.
+RULES: dict[str, options.Rule] = {
     "learning_rate": options.WEIGHT,
     "n_steps": options.COUNT,
     "hidden_sizes": options.WIDTHS,
