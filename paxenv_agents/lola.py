@@ -22,12 +22,12 @@ from paxenv_agents.types import MemoryState, Sample, Stats, TrainingState
 class LOLA(ActorCritic):
     """Climbs its value at where the co-players' next steps will lead, through them.
 
-    An update has `num_lookaheads` steps of look-ahead: fresh games are played, and every
-    co-player that learns takes a plain gradient step on its own DiCE objective. Then
-    more games are played against the co-players of after these steps, and one step of
-    the outer optimiser is taken on the own DiCE objective, whose gradient flows through
-    all of the above. That part of the gradient shapes the co-players. The games are
-    played with the same numbers as the run's, by draws of their own; the experience
+    An update has `num_lookaheads` steps of look-ahead: fresh games are played, and
+    every co-player that learns takes a plain gradient step on its own DiCE objective.
+    Then more games are played against the co-players of after these steps, and one
+    step of the outer optimiser is taken on the own DiCE objective, whose gradient flows
+    through all of the above. That part of the gradient shapes the co-players. The games
+    are played by the same numbers as the run's, with draws of their own; the experience
     given to `update` serves opponent modelling alone.
 
     Co-players that do not learn take no step. Those that learn must have an `evaluate`
@@ -37,7 +37,7 @@ class LOLA(ActorCritic):
     Foerster, Farquhar et al., DiCE (2018), section 5 (LOLA-DiCE).
     """
 
-    config: LOLAConfig = LOLAConfig()  # pyright: ignore[reportIncompatibleVariableOverride]
+    config: LOLAConfig = dataclasses.field(default_factory=LOLAConfig)  # pyright: ignore[reportIncompatibleVariableOverride]
 
     config_class: ClassVar[Any] = LOLAConfig
 
@@ -89,7 +89,7 @@ class LOLA(ActorCritic):
         Against several opponents at once the objective is the mean over them. Stats are
         those of the last rollouts, after the look-ahead: `loss/total`, `loss/value`,
         `return_mean` (the discounted return), `rollout_steps` (steps played for this
-        update beyond those given), and `entropy`, `grad_norm`, `learning_rate`.
+        update beyond those given), and `grad_norm`, `learning_rate`.
 
         Args:
             traj: What was just played; counted, and read by opponent modelling.

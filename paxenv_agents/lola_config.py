@@ -45,7 +45,7 @@ class LOLAConfig:
     """
 
     learning_rate: float = 0.2
-    lr_in: float = 0.3
+    lr_in: float = 0.6
     optimizer: str = "adam"
     num_lookaheads: int = 1
     gamma: float = 0.96

@@ -94,7 +94,8 @@ class Lookahead:
             if j == index:
                 values = self._by_seat(j, own_values)
         sample = samples[index]
-        assert sample is not None and values is not None
+        assert sample is not None
+        assert values is not None
         rewards = self._by_seat(index, sample.rewards.astype(jnp.float32))
         valid = self._by_seat(index, sample.valid)
         targets = dice.rewards_to_go(rewards, self.gamma)

@@ -17,7 +17,7 @@ def magic_box(x: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
 
 
 def rewards_to_go(r_t: Float[Array, " T *batch"], gamma: Scalar) -> jax.Array:
-    """Returns r_t + gamma r_{t+1} + gamma**2 r_{t+2} + ... for each step, `[T, ...]`."""
+    """Returns r_t + gamma r_{t+1} + gamma**2 r_{t+2} + ... for each step."""
 
     def backward(later: jax.Array, reward: jax.Array) -> tuple[jax.Array, jax.Array]:
         now = reward + gamma * later
