@@ -34,7 +34,8 @@ class LOLAConfig:
         num_rollout_games: Games of each rollout; none: as many as are played.
         value_coeff: Weight of the value error.
         max_grad_norm: Longest gradient; none: any.
-        adam_eps: Adam's epsilon.
+        adam_eps: Adam's epsilon. A small one turns the noise in the gradients of
+            states that are hardly visited into whole steps.
         n_steps: Steps of a rollout in endless streams (runners).
         hidden_sizes: Widths of hidden layers; `()` is a linear policy.
         activation: tanh, relu or silu.
@@ -57,7 +58,7 @@ class LOLAConfig:
     num_rollout_games: int | None = None
     value_coeff: float = 1.0
     max_grad_norm: float | None = None
-    adam_eps: float = 1e-8
+    adam_eps: float = 0.1
     n_steps: int = 128
     hidden_sizes: tuple[int, ...] = ()
     activation: str = "tanh"
