@@ -55,6 +55,13 @@ class Agent(abc.ABC):
         return cls(env.observation_space(player), env.action_space(player), **config)
 
     @property
+    def privileges(self) -> frozenset[str]:
+        """What it is told beyond its own experience: of `"co_players"`, `"play"` and
+        `"trajs"`. Whoever has any gets `update(..., context=Context)`.
+        """
+        return frozenset()
+
+    @property
     def hidden_size(self) -> int:
         """Length H of `memory.hidden`."""
         return 0

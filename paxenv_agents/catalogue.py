@@ -333,4 +333,11 @@ AGENTS: tuple[AgentSpec, ...] = (
         "LOLA by proximal steps, measured in policies.",
         "Zhao et al., Proximal Learning with Opponent-Learning Awareness (2022)",
     ),
+    _learner(
+        "LOLA",
+        "lola:LOLA",
+        "Shapes its co-players: a gradient through their next steps.",
+        "Foerster, Farquhar et al., DiCE: The Infinitely Differentiable Monte Carlo "
+        "Estimator (2018)",
+    ),
 )

@@ -36,7 +36,7 @@ class LearnerConfig:
     kernel_size: int = 3
 
     def __post_init__(self) -> None:
-        options.check(self, _RULES)
+        options.check(self, RULES)
         object.__setattr__(self, "hidden_sizes", tuple(self.hidden_sizes))
         object.__setattr__(self, "conv_channels", tuple(self.conv_channels))
         if self.entropy_coeff_horizon is not None and self.entropy_coeff_end is None:
@@ -68,7 +68,8 @@ def _one_of(names: Iterable[str]) -> options.Rule:
     return options.Rule(lambda x: x in known, f"one of {known}")
 
 
-_RULES: dict[str, options.Rule] = {
+#: By option; `options.check` reads those that a config has.
+RULES: dict[str, options.Rule] = {
     "learning_rate": options.WEIGHT,
     "n_steps": options.COUNT,
     "hidden_sizes": options.WIDTHS,

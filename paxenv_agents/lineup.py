@@ -98,6 +98,14 @@ class Lineup:
             )
         if self.num_games < 1:
             raise ValueError(f"num_games must be >= 1, got {self.num_games}")
+        for i, slot in enumerate(self.slots):
+            several = self.env.num_outer_steps > 1 and self.clock(i) == "trial"
+            if slot.agent.privileges and several:
+                raise ValueError(
+                    f"{type(slot.agent).__name__} looks at the next inner episode, and "
+                    f"a trial has {self.env.num_outer_steps}: set clock='inner' for "
+                    f"players {slot.players}, or num_outer_steps=1"
+                )
 
     def _grouped(self, slot: Slot) -> Slot:
         agent = slot.agent.grouped(self.num_games)

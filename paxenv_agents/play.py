@@ -4,13 +4,14 @@ Axes, outermost first: inner episodes, steps, games. Callers add opponents and
 populations outside by `vmap`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from paxenv import keys
+from paxenv_agents.context import Context
 from paxenv_agents.episodes import Episodes, ended, with_step
 from paxenv_agents.experience import Experience, Steps, gather, record, whole_trial
 from paxenv_agents.lineup import Lineup
@@ -24,7 +25,7 @@ from paxenv_agents.table import (
     open_table,
     where_games,
 )
-from paxenv_agents.types import Stats
+from paxenv_agents.types import Sample, Stats
 
 
 class Trial(NamedTuple):
@@ -36,6 +37,7 @@ class Trial(NamedTuple):
         episodes: The inner episodes, leaves `[K, games]`.
         totals: The games' statistics, summed over games.
         stats: For each inner-clock slot what its updates reported, each `[K]`.
+        params: The game's numbers by which it was played.
     """
 
     states: States
@@ -43,6 +45,7 @@ class Trial(NamedTuple):
     episodes: Episodes
     totals: Any
     stats: tuple[Stats, ...]
+    params: Any = ()
 
     @property
     def returns(self) -> jax.Array:
@@ -93,7 +96,7 @@ def play_trial(
             for i in range(len(lineup.slots))
         ]
         states, table, stats = _inner_updates(
-            lineup, states, acting, table, experiences
+            lineup, params, states, acting, table, experiences
         )
         out = (
             tuple(
@@ -111,7 +114,60 @@ def play_trial(
     )
     totals = jax.tree.map(lambda x: x.sum(0), table.metrics.totals)
     experiences = tuple(whole_trial(x) for x in stacked)
-    return Trial(states, experiences, episodes, totals, stats)
+    return Trial(states, experiences, episodes, totals, stats, params)
+
+
+def play_fresh(
+    lineup: Lineup, params: Any, states: States, key: jax.Array
+) -> tuple[Sample | None, ...]:
+    """Opens games of their own, plays one inner episode and returns what it taught.
+
+    The engine of `Context.play`.
+
+    Args:
+        lineup: The game and who plays it.
+        params: The game's numbers.
+        states: Training states in the order of the slots.
+        key: Consumed; game i is played in the lane `fold_in(key, i)`.
+
+    Returns:
+        For each learning slot a sample of one whole episode, else None.
+    """
+    games = jnp.arange(lineup.num_games)
+    lane_keys = jax.vmap(jax.random.fold_in, (None, 0))(key, games)
+    episode_keys = jax.vmap(keys.episode, (0, None))(lane_keys, 0)
+    table = open_table(lineup, params, states, episode_keys)
+    table, steps = play_episode(lineup, params, states, table, episode_keys)
+    return samples_of(
+        gather(lineup, i, params, states[i], table, steps, jnp.asarray(True))
+        for i in range(len(lineup.slots))
+    )
+
+
+def samples_of(
+    experiences: Iterable[Experience | None],
+) -> tuple[Sample | None, ...]:
+    """Returns each slot's sample, None for slots without experience."""
+    return tuple(None if x is None else x.sample for x in experiences)
+
+
+def context_of(
+    lineup: Lineup, index: int, params: Any, states: States, samples: Any, **fields: Any
+) -> dict[str, Context]:
+    """Returns the keyword `context` of a slot's update, nothing for most agents.
+
+    Args:
+        lineup: Who plays.
+        index: The slot that is about to update.
+        params: The game's numbers.
+        states: Training states before the boundary.
+        samples: For each learning slot what it has played.
+        **fields: More fields of the `Context`.
+    """
+    if not lineup.slots[index].agent.privileges:
+        return {}
+    context = Context(lineup, index, params, states, samples, play_fresh, **fields)
+    return {"context": context}
 
 
 def play_episode(
@@ -179,6 +235,7 @@ def play_episode(
 
 def _inner_updates(
     lineup: Lineup,
+    params: Any,
     states: States,
     acting: States,
     table: Table,
@@ -193,7 +250,10 @@ def _inner_updates(
             stats.append({})
             continue
         sample, last_obs, memory = experience
-        state, memory, report = slot.agent.update(sample, last_obs, acting[i], memory)
+        told = context_of(lineup, i, params, acting, samples_of(experiences))
+        state, memory, report = slot.agent.update(
+            sample, last_obs, acting[i], memory, **told
+        )
         after[i] = state.replace(hyper=states[i].hyper)
         for seat, p in enumerate(slot.players):
             games = slice(seat * lineup.num_games, (seat + 1) * lineup.num_games)

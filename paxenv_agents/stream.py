@@ -39,6 +39,7 @@ class Rollout(NamedTuple):
         stream: The games after it.
         returns: The return of every inner episode at the step that ended it, NaN
             elsewhere, `[T, games, P]`.
+        params: The game's numbers by which it was played.
     """
 
     states: States
@@ -48,6 +49,7 @@ class Rollout(NamedTuple):
     stats: tuple[Stats, ...]
     stream: Table
     returns: jax.Array
+    params: Any = ()
 
 
 def open_stream(
@@ -113,6 +115,7 @@ def play_steps(
         stats=({},) * len(lineup.slots),
         stream=table,
         returns=returns,
+        params=params,
     )
 
 

@@ -2,6 +2,7 @@
 
 import copy
 import dataclasses
+import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -12,6 +13,8 @@ import numpy as np
 from paxenv import keys
 from paxenv_agents.agent import Agent
 from paxenv_agents.agreement import AgentCheckError, close, equal, same_avals
+from paxenv_agents.lineup import Lineup, Slot
+from paxenv_agents.play import context_of
 from paxenv_agents.strategies.constant import Random
 from paxenv_agents.table import where_games
 from paxenv_agents.types import MemoryState, Sample, TrainingState
@@ -301,7 +304,7 @@ def _as_stored(agent: Agent, sample: Sample) -> Sample:
 def _check_update(case: _Case, played: _Played) -> None:
     agent, state, memory = case.agent, case.state, played.memory
     sample = _as_stored(agent, played.sample)
-    update = jax.jit(agent.update)
+    update = jax.jit(functools.partial(_update, case))
     after, new_memory, stats = update(sample, played.last_obs, state, memory)
     same_avals("the state that update returns", after, "the state it took", state)
     same_avals("the memory that update returns", new_memory, "what it took", memory)
@@ -318,6 +321,23 @@ def _check_update(case: _Case, played: _Played) -> None:
     kept, _, _ = update(sample, played.last_obs, frozen, memory)
     if not equal(kept, frozen):
         raise AgentCheckError("update with enabled=0 does not keep the whole old state")
+
+
+def _update(case: _Case, sample: Sample, last_obs: Any, state: Any, memory: Any) -> Any:
+    """Updates; who has privileges is told of co-players that draw their actions."""
+    agent, env, player = case.agent, case.env, case.player
+    if not agent.privileges:
+        return agent.update(sample, last_obs, state, memory)
+    slots = tuple(
+        Slot(agent if p == player else Random.from_env(env, p), (p,), clock="inner")
+        for p in range(env.num_players)
+    )
+    lineup = Lineup(env, slots, memory.hidden.shape[0])
+    own = [p == player for p in range(env.num_players)]
+    states = tuple(state if mine else TrainingState() for mine in own)
+    samples = tuple(sample if mine else None for mine in own)
+    told = context_of(lineup, player, case.params, states, samples)
+    return agent.update(sample, last_obs, state, memory, **told)
 
 
 def _lane(tree: Any, axis: int) -> Any:

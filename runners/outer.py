@@ -10,7 +10,7 @@ from flax import struct
 
 from paxenv_agents.experience import Experience
 from paxenv_agents.lineup import Lineup
-from paxenv_agents.play import Trial
+from paxenv_agents.play import Trial, context_of, samples_of
 from paxenv_agents.stream import Rollout
 from paxenv_agents.types import Stats, TrainingState
 
@@ -105,27 +105,61 @@ class Gradient(OuterOptimiser):
         """
         del key
         agents, stats = [], []
-        for slot, state, experience in zip(
-            lineup.slots, trial.states, trial.experiences, strict=True
-        ):
-            report: Stats = {}
-            if experience is not None and slot.per_opponent:
-                state, report = jax.vmap(_update, in_axes=(None, 0, 0))(
-                    slot.agent, state, experience
-                )
-                report = jax.tree.map(jnp.mean, report)
-            elif experience is not None:
-                state, report = _update(slot.agent, state, _pooled(experience))
+        for i, slot in enumerate(lineup.slots):
+            state, report = trial.states[i], {}
+            if trial.experiences[i] is not None and slot.per_opponent:
+                state, report = _update_each(lineup, i, trial)
+            elif trial.experiences[i] is not None:
+                state, report = _update_shared(lineup, i, trial)
             agents.append(state)
             stats.append(report)
         return outer.replace(agents=tuple(agents)), tuple(stats)
 
 
-def _update(
-    agent: Any, state: TrainingState, experience: Experience
+def _update_each(
+    lineup: Lineup, index: int, trial: Trial | Rollout
 ) -> tuple[TrainingState, Stats]:
-    state, _, report = agent.update(
-        experience.sample, experience.last_obs, state, experience.memory
+    """Updates every opponent's training state from its own games."""
+
+    def one(states: Any, experiences: Any, params: Any) -> tuple[TrainingState, Stats]:
+        samples = samples_of(experiences)
+        told = context_of(lineup, index, params, states, samples)
+        return _update(lineup, index, states[index], experiences[index], told)
+
+    axes = _axes(lineup)
+    state, report = jax.vmap(one, in_axes=(axes, 0, 0))(
+        trial.states, trial.experiences, trial.params
+    )
+    return state, jax.tree.map(jnp.mean, report)
+
+
+def _update_shared(
+    lineup: Lineup, index: int, trial: Trial | Rollout
+) -> tuple[TrainingState, Stats]:
+    """Updates one training state from the games against all opponents."""
+    samples = samples_of(trial.experiences)
+    told = context_of(
+        lineup, index, trial.params, trial.states, samples, axes=_axes(lineup)
+    )
+    experience = trial.experiences[index]
+    assert experience is not None
+    return _update(lineup, index, trial.states[index], _pooled(experience), told)
+
+
+def _axes(lineup: Lineup) -> tuple[int | None, ...]:
+    """Returns for each slot the axis of opponents of its training state."""
+    return tuple(0 if slot.per_opponent else None for slot in lineup.slots)
+
+
+def _update(
+    lineup: Lineup,
+    index: int,
+    state: TrainingState,
+    experience: Experience,
+    told: dict[str, Any],
+) -> tuple[TrainingState, Stats]:
+    state, _, report = lineup.slots[index].agent.update(
+        experience.sample, experience.last_obs, state, experience.memory, **told
     )
     return state, report
 

@@ -271,6 +271,18 @@ def test_every_option_of_ppo_is_documented_with_its_default():
         assert rows[field.name][0] == as_documented(field.default), field.name
 
 
+def test_every_option_of_lola_is_documented_with_its_default():
+    import dataclasses
+
+    from paxenv_agents.lola_config import LOLAConfig
+
+    rows = option_rows("Opponent shaping by gradients")
+    defaults = {
+        f.name: as_documented(f.default) for f in dataclasses.fields(LOLAConfig)
+    }
+    assert {name: cells[0] for name, cells in rows.items()} == defaults
+
+
 def test_every_option_of_learning_from_replay_is_documented_with_its_default():
     import dataclasses
 

@@ -44,9 +44,7 @@ def tandem() -> Values:
     """
 
     def own_loss(player: int) -> Callable[[Params], jax.Array]:
-        return lambda params: jnp.sum(
-            (params[0] + params[1]) ** 2 - 2 * params[player]
-        )
+        return lambda params: jnp.sum((params[0] + params[1]) ** 2 - 2 * params[player])
 
     return from_losses(own_loss(0), own_loss(1))
 

@@ -169,9 +169,7 @@ def _shaping(found: Derivatives, player: int) -> jax.Array:
     return sum(parts, start=jnp.zeros_like(found.first[player][player]))
 
 
-def _through_steps(
-    values: Values, params: Params, player: int, eta: Any
-) -> jax.Array:
+def _through_steps(values: Values, params: Params, player: int, eta: Any) -> jax.Array:
     def value(own: jax.Array) -> jax.Array:
         moved = with_player(params, player, own)
         after = moved

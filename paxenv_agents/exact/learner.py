@@ -207,7 +207,8 @@ class ExactLearner(Learner, abc.ABC):
         logits = jax.vmap(self._moved, in_axes=(None, 0, 0))(state, last_obs, memory)
         mean = logits.mean(0)
         learnt = state.replace(
-            params=mean, timesteps=state.timesteps + jnp.sum(traj.valid, dtype=jnp.int32)
+            params=mean,
+            timesteps=state.timesteps + jnp.sum(traj.valid, dtype=jnp.int32),
         )
         flags = jnp.array([1.0, 0.0], jnp.float32)
         hidden = jnp.broadcast_to(jnp.concatenate((mean, flags)), memory.hidden.shape)
@@ -231,9 +232,7 @@ class ExactLearner(Learner, abc.ABC):
             "play: `paxrun rl` trains it"
         )
 
-    def _moved(
-        self, state: TrainingState, obs: Any, memory: MemoryState
-    ) -> jax.Array:
+    def _moved(self, state: TrainingState, obs: Any, memory: MemoryState) -> jax.Array:
         """Returns the logits of one game after what `obs` shows."""
         hidden, told = memory.hidden, memory.extras
         own = jnp.where(hidden[OPENED] > 0, hidden[:NUM_LOGITS], state.params)

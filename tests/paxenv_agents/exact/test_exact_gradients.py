@@ -164,9 +164,7 @@ def test_in_a_zero_sum_game_both_terms_are_the_same():
     assert np.abs(shaping).max() > 0.01
 
 
-@pytest.mark.parametrize(
-    "name", ["lola", pytest.param("sos", marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("name", ["lola", pytest.param("sos", marks=pytest.mark.slow)])
 def test_players_who_change_seats_change_directions(name):
     """The dilemma looks the same from both seats, point B does not."""
     first, second = POINTS["B"]
