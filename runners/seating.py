@@ -235,10 +235,11 @@ def option_types(agent_class: Any, runner: str = "rl") -> dict[str, Any] | None:
 def untrained(
     agents: tuple[AgentConfig, ...], slots: tuple[Slot, ...]
 ) -> tuple[str, ...]:
-    """Returns a notice for every learner that is evaluated without weights."""
+    """Returns a notice for every learner that plays as it starts, without weights."""
     return tuple(
         f"{agent.name} (player {agent.players[0]}) plays untrained: "
         f"--model-path FILE --player {agent.players[0]} loads weights"
         for agent, slot in zip(agents, slots, strict=True)
-        if slot.agent.learns and not slot.learns and agent.model_path is None
+        if slot.agent.learns and not slot.learns
+        if agent.es is None and agent.model_path is None
     )
