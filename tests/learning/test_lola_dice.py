@@ -82,6 +82,6 @@ def test_no_seed_cooperates_without_the_shaping_term(options):
 
 @pytest.mark.full
 def test_a_fitted_model_of_the_co_player_serves_as_well():
-    rewards = trained(5, opponent_modelling=True)
+    rewards = trained(5, num_lookaheads=2, opponent_modelling=True)
 
     assert np.sum((rewards > -1.30) & (rewards < -0.98)) >= 4, rewards
