@@ -16,6 +16,7 @@ from paxenv.envs.iterated_matrix_game import IteratedMatrixGame
 from paxenv_agents import MFOS, check_agent, make_agent
 from paxenv_agents.lineup import Lineup, Slot
 from paxenv_agents.play import play_trial
+from paxenv_agents.types import Sample
 
 G = 6
 SMALL = {"hidden_sizes": (8,), "gru_size": G, "num_epochs": 1, "num_minibatches": 1}
@@ -75,6 +76,34 @@ def test_an_inner_end_sets_th_by_what_the_meta_unit_holds(meta_memory, kept):
     np.testing.assert_array_equal(reset.hidden, memory.hidden)
 
 
+@pytest.mark.parametrize("end", [1, 4])
+def test_what_is_played_after_an_inner_end_depends_on_the_meta_policy(end):
+    """D-15, without an engine: a sequence of 5 steps with an end after one of them."""
+    agent = learner(Seat(gymnasium.spaces.Discrete(5), gymnasium.spaces.Discrete(2)))
+    state, memory = opened(agent, 2)
+    draw = np.random.default_rng(0)
+    nothing = dict.fromkeys(Sample._fields)
+    sample = Sample(
+        **{
+            **nothing,
+            "observations": jnp.asarray(draw.integers(5, size=(5, 2)), jnp.int32),
+            "actions": jnp.asarray(draw.integers(2, size=(5, 2)), jnp.int32),
+            "hiddens": memory.hidden[None],
+            "inner_ends": jnp.zeros((5, 2), bool).at[end].set(True),
+        }
+    )
+
+    def last(params):
+        log_probs, values, _ = agent.evaluate(state.replace(params=params), sample)
+        return (log_probs + values)[-1].sum()
+
+    gradient = jax.jit(jax.grad(last))(state.params)
+
+    for name in META:
+        largest = max(float(jnp.abs(x).max()) for x in jax.tree.leaves(gradient[name]))
+        assert largest > 1e-7 if end == 1 else largest == 0.0
+
+
 @functools.cache
 def played(num_outer_steps, **options):
     """Returns (agent, state, what it saw of a trial against a learner)."""
@@ -102,6 +131,7 @@ def policy_gradient(agent, state, experience):
     }
 
 
+@pytest.mark.slow
 def test_the_gradient_of_the_loss_reaches_the_meta_policy():
     """D-15: th entered the published loss as a number, and this gradient was 0."""
     gradient = policy_gradient(*played(3))
