@@ -75,9 +75,7 @@ class OneOf(Agent):
     ) -> MemoryState:
         memories = tuple(
             member.informed(own, params, player)
-            for member, own in zip(
-                self.members, memory.extras["memories"], strict=True
-            )
+            for member, own in zip(self.members, memory.extras["memories"], strict=True)
         )
         return memory.replace(extras={**memory.extras, "memories": memories})
 

@@ -44,9 +44,7 @@ def tandem() -> Values:
     """
 
     def own_loss(player: int) -> Callable[[Params], jax.Array]:
-        return lambda params: jnp.sum(
-            (params[0] + params[1]) ** 2 - 2 * params[player]
-        )
+        return lambda params: jnp.sum((params[0] + params[1]) ** 2 - 2 * params[player])
 
     return from_losses(own_loss(0), own_loss(1))
 
@@ -77,7 +75,8 @@ def memory_one(
     infinite_matrix_game.check_discount(gamma)
 
     def values(params: Params) -> tuple[jax.Array, ...]:
-        sums = infinite_matrix_game.discounted_values(*params, payoff, gamma)
+        first, second = params
+        sums = infinite_matrix_game.discounted_values(first, second, payoff, gamma)
         if not normalised:
             return sums
         return tuple((1.0 - jnp.asarray(gamma)) * value for value in sums)

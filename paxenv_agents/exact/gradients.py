@@ -20,8 +20,10 @@ class Derivatives(NamedTuple):
     """First and second derivatives of all values by all parameters.
 
     Attributes:
-        first: `first[i]` holds the gradients by player i's parameters, `[players, ...]`.
-        second: `second[i][j]` holds those of them by player j's, `[players, ..., ...]`.
+        first: `first[i]` holds all players' gradients by player i's parameters,
+            `[players, ...]`.
+        second: `second[i][j]` holds their derivatives by player j's parameters,
+            `[players, ..., ...]`.
     """
 
     first: tuple[jax.Array, ...]
@@ -169,9 +171,7 @@ def _shaping(found: Derivatives, player: int) -> jax.Array:
     return sum(parts, start=jnp.zeros_like(found.first[player][player]))
 
 
-def _through_steps(
-    values: Values, params: Params, player: int, eta: Any
-) -> jax.Array:
+def _through_steps(values: Values, params: Params, player: int, eta: Any) -> jax.Array:
     def value(own: jax.Array) -> jax.Array:
         moved = with_player(params, player, own)
         after = moved

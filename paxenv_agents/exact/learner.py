@@ -1,4 +1,4 @@
-"""What exact learners in the engine share: they play logits and differentiate values."""
+"""What exact learners in the engine share: logits, moved by exact derivatives."""
 
 import abc
 import dataclasses
@@ -206,9 +206,8 @@ class ExactLearner(Learner, abc.ABC):
         """Learns from the last pair of every game and keeps the mean of the logits."""
         logits = jax.vmap(self._moved, in_axes=(None, 0, 0))(state, last_obs, memory)
         mean = logits.mean(0)
-        learnt = state.replace(
-            params=mean, timesteps=state.timesteps + jnp.sum(traj.valid, dtype=jnp.int32)
-        )
+        timesteps = state.timesteps + jnp.sum(traj.valid, dtype=jnp.int32)
+        learnt = state.replace(params=mean, timesteps=timesteps)
         flags = jnp.array([1.0, 0.0], jnp.float32)
         hidden = jnp.broadcast_to(jnp.concatenate((mean, flags)), memory.hidden.shape)
         enabled = state.hyper["enabled"] > 0
@@ -231,9 +230,7 @@ class ExactLearner(Learner, abc.ABC):
             "play: `paxrun rl` trains it"
         )
 
-    def _moved(
-        self, state: TrainingState, obs: Any, memory: MemoryState
-    ) -> jax.Array:
+    def _moved(self, state: TrainingState, obs: Any, memory: MemoryState) -> jax.Array:
         """Returns the logits of one game after what `obs` shows."""
         hidden, told = memory.hidden, memory.extras
         own = jnp.where(hidden[OPENED] > 0, hidden[:NUM_LOGITS], state.params)

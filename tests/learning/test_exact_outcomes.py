@@ -132,7 +132,5 @@ def reciprocates(logits, rewards):
 
 def test_proximal_lola_finds_reciprocity_in_two_steps():
     """F1: contribution factor 1.33; 4 of 5 seeds at least, all of 20 published."""
-    found = reciprocates(
-        *played(("pola", "pola"), CONTRIBUTION, 0.96, 5, 2, scale=0.1)
-    )
+    found = reciprocates(*played(("pola", "pola"), CONTRIBUTION, 0.96, 5, 2, scale=0.1))
     assert found.sum() >= 4

@@ -110,7 +110,7 @@ def test_trials_of_one_step_are_the_steps_of_the_loop(names):
 @pytest.mark.slow
 @pytest.mark.parametrize(("length", "trials"), [(NUM_STEPS, 1), (1, NUM_STEPS), (2, 2)])
 def test_steps_and_inner_episodes_are_the_steps_of_the_loop(length, trials):
-    """Learning goes on within an inner episode and, on the inner clock, over its end."""
+    """Learning goes on within an inner episode and, on the inner clock, beyond it."""
     names = ("NaiveExact", "LOLAExact")
     starts, rewards, last = loop(names)
     env = InfiniteMatrixGame(length, trials)
@@ -181,9 +181,7 @@ def frozen(hyper, k):
 def test_who_is_not_informed_plays_nan_and_not_in_silence():
     env = InfiniteMatrixGame(3)
     agent = make_agent("NaiveExact", env)
-    state, memory = agent.make_initial_state(
-        jax.random.key(0), agent.init_hidden(1)[0]
-    )
+    state, memory = agent.make_initial_state(jax.random.key(0), agent.init_hidden(1)[0])
     obs = jnp.full(10, 0.5)
     opening, _, memory = agent.policy(state, obs, memory)
     assert np.isfinite(opening).all()
@@ -209,9 +207,7 @@ def test_the_second_player_is_told_the_payoff_from_its_side():
 def test_actions_stay_in_their_box_and_logits_go_on():
     env = InfiniteMatrixGame(3)
     agent = make_agent("NaiveExact", env)
-    state, memory = agent.make_initial_state(
-        jax.random.key(0), agent.init_hidden(1)[0]
-    )
+    state, memory = agent.make_initial_state(jax.random.key(0), agent.init_hidden(1)[0])
     state = state.replace(params=jnp.array([30.0, -30.0, 0.0, 1.0, 2.0]))
     action, _, memory = agent.policy(state, jnp.full(10, 0.5), memory)
     np.testing.assert_array_equal(action, [20, -20, 0, 1, 2])

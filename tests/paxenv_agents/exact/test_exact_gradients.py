@@ -1,7 +1,8 @@
 """Exact gradients equal published numbers, central differences, and each other.
 
-Literal numbers: gamma 0.96, un-normalised values, look-ahead rate 1, logits in the order
-CC, CD, DC, DD, START; computed by an independent program and by central differences.
+Literal numbers: gamma 0.96, un-normalised values, look-ahead rate 1, logits in the
+order CC, CD, DC, DD, START; computed by an independent program and by central
+differences.
 """
 
 import functools
@@ -164,9 +165,7 @@ def test_in_a_zero_sum_game_both_terms_are_the_same():
     assert np.abs(shaping).max() > 0.01
 
 
-@pytest.mark.parametrize(
-    "name", ["lola", pytest.param("sos", marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("name", ["lola", pytest.param("sos", marks=pytest.mark.slow)])
 def test_players_who_change_seats_change_directions(name):
     """The dilemma looks the same from both seats, point B does not."""
     first, second = POINTS["B"]
