@@ -30,7 +30,16 @@ RUNS = {
         *("agent1=RecurrentPPO", "agent1.entropy_coeff_end=0.0", "num_seeds=2"),
         *("agent2=RecurrentPPO", "agent2.num_minibatches=2", "total_timesteps=400"),
     ),
+    "LOLAExact": (
+        *("runner=rl", "env=InfiniteMatrixGame", "env.num_inner_steps=1"),
+        *("agent1=LOLAExact", "agent2=NaiveExact", "num_envs=1", "num_seeds=2"),
+        "total_timesteps=20",
+    ),
 }
+QUICK = [
+    pytest.param(name, marks=pytest.mark.slow) if name == "LOLAExact" else name
+    for name in RUNS
+]
 
 
 class StopsAt(Observer):
@@ -76,7 +85,7 @@ def assert_same_runs(plan, straight, resumed):
     assert results[0]["metrics"] == results[1]["metrics"]
 
 
-@pytest.mark.parametrize("name", RUNS)
+@pytest.mark.parametrize("name", QUICK)
 def test_ten_updates_and_ten_more_are_twenty(name, tmp_path):
     """T2: parameters, optimiser, schedules, keys, games, metrics."""
     plan = plan_of(name, tmp_path / "straight")

@@ -183,9 +183,10 @@ def test_who_is_not_informed_plays_nan_and_not_in_silence():
     agent = make_agent("NaiveExact", env)
     state, memory = agent.make_initial_state(jax.random.key(0), agent.init_hidden(1)[0])
     obs = jnp.full(10, 0.5)
-    opening, _, memory = agent.policy(state, obs, memory)
+    policy = jax.jit(agent.policy)
+    opening, _, memory = policy(state, obs, memory)
     assert np.isfinite(opening).all()
-    assert np.isnan(agent.policy(state, obs, memory)[0]).all()
+    assert np.isnan(policy(state, obs, memory)[0]).all()
 
 
 def test_numbers_without_a_payoff_are_refused():
@@ -209,7 +210,7 @@ def test_actions_stay_in_their_box_and_logits_go_on():
     agent = make_agent("NaiveExact", env)
     state, memory = agent.make_initial_state(jax.random.key(0), agent.init_hidden(1)[0])
     state = state.replace(params=jnp.array([30.0, -30.0, 0.0, 1.0, 2.0]))
-    action, _, memory = agent.policy(state, jnp.full(10, 0.5), memory)
+    action, _, memory = jax.jit(agent.policy)(state, jnp.full(10, 0.5), memory)
     np.testing.assert_array_equal(action, [20, -20, 0, 1, 2])
     np.testing.assert_array_equal(memory.hidden[:5], state.params)
 
