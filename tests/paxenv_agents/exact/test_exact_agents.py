@@ -189,6 +189,18 @@ def test_who_is_not_informed_plays_nan_and_not_in_silence():
     assert np.isnan(policy(state, obs, memory)[0]).all()
 
 
+def test_an_agent_for_one_step_plays_nan_at_a_second_one():
+    agent = make_agent("NaiveExact", InfiniteMatrixGame(1))
+    state, memory = agent.make_initial_state(jax.random.key(0), agent.init_hidden(1)[0])
+    memory = agent.informed(memory, PARAMS, 0)
+    obs = jnp.full(10, 0.5)
+    opening, _, after = agent.policy(state, obs, memory)
+    np.testing.assert_allclose(opening, state.params)
+    assert np.isnan(agent.policy(state, obs, after)[0]).all()
+    crossed = agent.end_inner_episode(state, after)
+    np.testing.assert_allclose(agent.policy(state, obs, crossed)[0], state.params)
+
+
 def test_numbers_without_a_payoff_are_refused():
     agent = make_agent("NaiveExact", InfiniteMatrixGame(3))
     memory = agent.init_memory(jax.random.key(0), agent.init_hidden(1)[0])
