@@ -1,4 +1,4 @@
-"""The exact learners that play in the engine, by the names they are registered under."""
+"""The exact learners that play in the engine, by their registered names."""
 
 import dataclasses
 from typing import Any, ClassVar

@@ -75,7 +75,8 @@ def memory_one(
     infinite_matrix_game.check_discount(gamma)
 
     def values(params: Params) -> tuple[jax.Array, ...]:
-        sums = infinite_matrix_game.discounted_values(*params, payoff, gamma)
+        first, second = params
+        sums = infinite_matrix_game.discounted_values(first, second, payoff, gamma)
         if not normalised:
             return sums
         return tuple((1.0 - jnp.asarray(gamma)) * value for value in sums)

@@ -20,8 +20,10 @@ class Derivatives(NamedTuple):
     """First and second derivatives of all values by all parameters.
 
     Attributes:
-        first: `first[i]` holds the gradients by player i's parameters, `[players, ...]`.
-        second: `second[i][j]` holds those of them by player j's, `[players, ..., ...]`.
+        first: `first[i]` holds all players' gradients by player i's parameters,
+            `[players, ...]`.
+        second: `second[i][j]` holds their derivatives by player j's parameters,
+            `[players, ..., ...]`.
     """
 
     first: tuple[jax.Array, ...]

@@ -1,4 +1,4 @@
-"""What exact learners in the engine share: they play logits and differentiate values."""
+"""What exact learners in the engine share: logits, moved by exact derivatives."""
 
 import abc
 import dataclasses
@@ -75,11 +75,17 @@ class ExactLearner(Learner, abc.ABC):
     With `hyper["enabled"]` at 0 nothing is learnt, also within a game. A slot that
     does not learn still adapts within an episode, and forgets it after the trial.
 
+    Attributes:
+        config: Static options.
+        adapts: Whether it may meet a second step of an inner episode. If not, `policy`
+            holds no gradients, which halves the time of a compile, and plays NaN there.
+
     Raises:
         PairingError: If the seat is not one of the infinite matrix game.
     """
 
     config: Any = ExactConfig()
+    adapts: bool = True
 
     config_class: ClassVar[Any] = ExactConfig
     stores_hiddens: ClassVar[str] = "first"
@@ -102,13 +108,16 @@ class ExactLearner(Learner, abc.ABC):
     ) -> Self:
         """Returns the learner for one seat of a game.
 
+        In a game of one step an episode it does not adapt within one.
+
         Raises:
             ValueError: If an option is unknown or refused.
             PairingError: If the game is not the infinite matrix game.
         """
         config = options.with_overrides(cls.config_class(), overrides)
         spaces = env.observation_space(player), env.action_space(player)
-        return cls(*spaces, config=config, greedy=greedy)
+        adapts = env.num_inner_steps > 1
+        return cls(*spaces, config=config, adapts=adapts, greedy=greedy)
 
     @abc.abstractmethod
     def learnt(self, hyper: Hyper, values: Values, params: Params) -> jax.Array:
@@ -179,7 +188,12 @@ class ExactLearner(Learner, abc.ABC):
 
         The action is clipped to its Box; the logits are not.
         """
-        logits = self._moved(state, obs, memory)
+        if self.adapts:
+            logits = self._moved(state, obs, memory)
+        else:
+            logits = jnp.where(
+                memory.hidden[SEEN] > 0, jnp.nan, _own(state, memory.hidden)
+            )
         space = self.action_space
         assert isinstance(space, gymnasium.spaces.Box)
         action = jnp.clip(logits, space.low, space.high).astype(space.dtype)
@@ -206,10 +220,8 @@ class ExactLearner(Learner, abc.ABC):
         """Learns from the last pair of every game and keeps the mean of the logits."""
         logits = jax.vmap(self._moved, in_axes=(None, 0, 0))(state, last_obs, memory)
         mean = logits.mean(0)
-        learnt = state.replace(
-            params=mean,
-            timesteps=state.timesteps + jnp.sum(traj.valid, dtype=jnp.int32),
-        )
+        timesteps = state.timesteps + jnp.sum(traj.valid, dtype=jnp.int32)
+        learnt = state.replace(params=mean, timesteps=timesteps)
         flags = jnp.array([1.0, 0.0], jnp.float32)
         hidden = jnp.broadcast_to(jnp.concatenate((mean, flags)), memory.hidden.shape)
         enabled = state.hyper["enabled"] > 0
@@ -235,7 +247,7 @@ class ExactLearner(Learner, abc.ABC):
     def _moved(self, state: TrainingState, obs: Any, memory: MemoryState) -> jax.Array:
         """Returns the logits of one game after what `obs` shows."""
         hidden, told = memory.hidden, memory.extras
-        own = jnp.where(hidden[OPENED] > 0, hidden[:NUM_LOGITS], state.params)
+        own = _own(state, hidden)
         learns = (hidden[SEEN] > 0) & (state.hyper["enabled"] > 0)
         # At the rate 0 a method that iterates stops at once.
         rate = jnp.where(learns, state.hyper["learning_rate"], 0.0)
@@ -243,6 +255,11 @@ class ExactLearner(Learner, abc.ABC):
         values = memory_one(told["payoff"], told["gamma"])
         after = self.learnt({**state.hyper, "learning_rate": rate}, values, params)
         return jnp.where(learns, after, own).astype(jnp.float32)
+
+
+def _own(state: TrainingState, hidden: jax.Array) -> jax.Array:
+    """Returns the logits of a game: those that it has come to, or those at first."""
+    return jnp.where(hidden[OPENED] > 0, hidden[:NUM_LOGITS], state.params)
 
 
 def bounded_logits(

@@ -18,7 +18,7 @@ Divergence = Callable[[jax.Array, jax.Array], jax.Array]
 def bernoulli_divergence(
     old: Float[Array, "*shape"], new: Float[Array, "*shape"]
 ) -> Float[Array, ""]:
-    """Returns KL(old || new) of two-action policies given as logits, summed over states."""
+    """Returns KL(old || new), summed over states, of P(first action) as logits."""
     p = jax.nn.sigmoid(old)
     first = jax.nn.log_sigmoid(old) - jax.nn.log_sigmoid(new)
     second = jax.nn.log_sigmoid(-old) - jax.nn.log_sigmoid(-new)
@@ -44,8 +44,8 @@ def pola(
 
     where the others answer theta_i' by `inner_steps` gradient steps on
     V_j(theta_i', theta_j') - inner_beta * D(theta_j, theta_j'), through which the
-    gradient goes. Both are solved by ascent. Where the ascent has converged, neither the
-    rates nor the parametrisation of the policies matters. The defaults are the
+    gradient goes. Both are solved by ascent. Where the ascent has converged, neither
+    the rates nor the parametrisation of the policies matters. The defaults are the
     published ones for tabular policies, with one inner step that has no penalty.
 
     Args:

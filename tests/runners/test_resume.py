@@ -30,6 +30,11 @@ RUNS = {
         *("agent1=RecurrentPPO", "agent1.entropy_coeff_end=0.0", "num_seeds=2"),
         *("agent2=RecurrentPPO", "agent2.num_minibatches=2", "total_timesteps=400"),
     ),
+    "LOLAExact": (
+        *("runner=rl", "env=InfiniteMatrixGame", "env.num_inner_steps=1"),
+        *("agent1=LOLAExact", "agent2=NaiveExact", "num_envs=1", "num_seeds=2"),
+        "total_timesteps=20",
+    ),
 }
 
 

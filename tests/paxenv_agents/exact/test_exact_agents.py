@@ -110,7 +110,7 @@ def test_trials_of_one_step_are_the_steps_of_the_loop(names):
 @pytest.mark.slow
 @pytest.mark.parametrize(("length", "trials"), [(NUM_STEPS, 1), (1, NUM_STEPS), (2, 2)])
 def test_steps_and_inner_episodes_are_the_steps_of_the_loop(length, trials):
-    """Learning goes on within an inner episode and, on the inner clock, over its end."""
+    """Learning goes on within an inner episode and, on the inner clock, beyond it."""
     names = ("NaiveExact", "LOLAExact")
     starts, rewards, last = loop(names)
     env = InfiniteMatrixGame(length, trials)
@@ -183,9 +183,22 @@ def test_who_is_not_informed_plays_nan_and_not_in_silence():
     agent = make_agent("NaiveExact", env)
     state, memory = agent.make_initial_state(jax.random.key(0), agent.init_hidden(1)[0])
     obs = jnp.full(10, 0.5)
-    opening, _, memory = agent.policy(state, obs, memory)
+    policy = jax.jit(agent.policy)
+    opening, _, memory = policy(state, obs, memory)
     assert np.isfinite(opening).all()
-    assert np.isnan(agent.policy(state, obs, memory)[0]).all()
+    assert np.isnan(policy(state, obs, memory)[0]).all()
+
+
+def test_an_agent_for_one_step_plays_nan_at_a_second_one():
+    agent = make_agent("NaiveExact", InfiniteMatrixGame(1))
+    state, memory = agent.make_initial_state(jax.random.key(0), agent.init_hidden(1)[0])
+    memory = agent.informed(memory, PARAMS, 0)
+    obs = jnp.full(10, 0.5)
+    opening, _, after = agent.policy(state, obs, memory)
+    np.testing.assert_allclose(opening, state.params)
+    assert np.isnan(agent.policy(state, obs, after)[0]).all()
+    crossed = agent.end_inner_episode(state, after)
+    np.testing.assert_allclose(agent.policy(state, obs, crossed)[0], state.params)
 
 
 def test_numbers_without_a_payoff_are_refused():
@@ -209,7 +222,7 @@ def test_actions_stay_in_their_box_and_logits_go_on():
     agent = make_agent("NaiveExact", env)
     state, memory = agent.make_initial_state(jax.random.key(0), agent.init_hidden(1)[0])
     state = state.replace(params=jnp.array([30.0, -30.0, 0.0, 1.0, 2.0]))
-    action, _, memory = agent.policy(state, jnp.full(10, 0.5), memory)
+    action, _, memory = jax.jit(agent.policy)(state, jnp.full(10, 0.5), memory)
     np.testing.assert_array_equal(action, [20, -20, 0, 1, 2])
     np.testing.assert_array_equal(memory.hidden[:5], state.params)
 

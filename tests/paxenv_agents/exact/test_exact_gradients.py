@@ -1,7 +1,8 @@
 """Exact gradients equal published numbers, central differences, and each other.
 
-Literal numbers: gamma 0.96, un-normalised values, look-ahead rate 1, logits in the order
-CC, CD, DC, DD, START; computed by an independent program and by central differences.
+Literal numbers: gamma 0.96, un-normalised values, look-ahead rate 1, logits in the
+order CC, CD, DC, DD, START; computed by an independent program and by central
+differences.
 """
 
 import functools

@@ -84,7 +84,7 @@ def test_divergence_of_policies_by_hand():
 
 
 def test_a_proximal_answer_balances_gain_and_divergence():
-    """At the maximum of (3p - 1) q - beta KL: (3p - 1) q' = beta (q' - q) / (1 - q')."""
+    """Where (3p - 1) q' - beta KL is largest: (3p - 1) q' (1 - q') = beta (q' - q)."""
     params = jnp.zeros(()), jnp.full((), -1.0)
     after = proximal.answers(one_shot(1.0), params, 0, eta=0.5, beta=2.0, num_steps=500)
     assert float(after[0]) == 0.0
