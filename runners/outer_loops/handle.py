@@ -85,6 +85,11 @@ class AgentHandle:
         return self.loop.agent
 
     @property
+    def unplanned(self) -> Agent:
+        """The learner without the plan by which its schedules end."""
+        return self._agent
+
+    @property
     def env(self) -> Any:
         """The game."""
         return self.loop.experiment.env
