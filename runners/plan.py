@@ -12,6 +12,7 @@ from paxenv.registry import GameSpec, find
 from runners import seating, single
 from runners.config import AgentConfig, ConfigError, ExperimentConfig
 from runners.config.coerce import coerce
+from runners.config.schema import ONE_LEARNER
 from runners.experiment import Experiment
 from runners.outer import Frozen, Gradient
 from runners.sharding import make_mesh
@@ -21,6 +22,8 @@ PAYOFFS = ("payoff_matrix", "payoff_table")
 #: Games of an evaluation of `sarl`, at least; rollouts there may have a single one.
 MIN_SARL_EPISODES = 32
 STEP_OPTIONS = ("num_inner_steps", "num_outer_steps")
+#: With `es`, the option of `search` that is an individual's budget.
+INNER_BUDGET = "num_steps_per_iteration"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,7 +55,7 @@ class Plan:
     def num_eval_games(self) -> int:
         """Games of an evaluation."""
         games = self.config.eval_episodes
-        if games is None and self.config.runner == "sarl":
+        if games is None and self.config.runner in ONE_LEARNER:
             return max(self.config.num_envs, MIN_SARL_EPISODES)
         return games or self.config.num_envs
 
@@ -102,7 +105,7 @@ def prepare(config: ExperimentConfig) -> Plan:
     config = dataclasses.replace(config, agents=agents)
     made = [seating.make_agent(i, a, env, config) for i, a in enumerate(agents)]
     num_steps = None
-    if config.runner == "sarl":
+    if config.runner in ONE_LEARNER:
         env, params = single.make_game(config, env, params, made)
         made = made[:1]
         num_steps = made[0].rollout_length(config.num_envs)
@@ -188,16 +191,18 @@ def _num_iterations(
         return 1, ()
     each = num_steps or env.num_inner_steps * env.num_outer_steps
     steps = each * config.num_envs * config.num_opponents
-    iterations = -(-config.total_timesteps // steps)
+    name, budget = "total_timesteps", config.total_timesteps
+    if config.runner == "es" and INNER_BUDGET in config.search:
+        name, budget = INNER_BUDGET, config.search[INNER_BUDGET]
+    iterations = -(-budget // steps)
     total = iterations * steps
-    if total == config.total_timesteps:
+    if total == budget:
         return iterations, ()
     games = f"{config.num_envs} games"
     if config.num_opponents > 1:
         games += f" x {config.num_opponents} opponents"
     return iterations, (
-        f"total_timesteps={config.total_timesteps:_} is "
-        f"{config.total_timesteps / steps:.2f} iterations of {games} x {each} steps: "
+        f"{name}={budget:_} is {budget / steps:.2f} iterations of {games} x {each} steps: "
         f"{iterations} iterations are run, {total:_} steps",
     )
 

@@ -11,6 +11,7 @@ import typing
 from typing import Any
 
 from runners.config.coerce import coerce, frozen
+from runners.config.search import build_search, normalised_search
 from runners.config.schema import (
     DEFAULT_LEARNER,
     AgentConfig,
@@ -86,6 +87,8 @@ def normalise(data: Any, origin: str) -> Layer:
             value = {"env": {"id": value} if isinstance(value, str) else value}
         elif key == "eval":
             value = {"runner": "eval" if coerce(value, bool, "eval") else "rl"}
+        elif key == "search":
+            value = {"search": normalised_search(value, origin)}
         elif key == "agents":
             value = {"agents": [_agent(a, "agents", origin) for a in value or []]}
         elif AGENT_KEY.match(key):
@@ -129,6 +132,8 @@ def build(layer: Layer) -> ExperimentConfig:
             values[key] = tuple(_build_agent(i, a) for i, a in enumerate(value))
         elif key == "wandb":
             values[key] = _build_wandb(value)
+        elif key == "search":
+            values[key] = build_search(value)
         else:
             values[key] = coerce(value, _FIELDS[key], key)
     return ExperimentConfig(**values)

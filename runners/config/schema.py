@@ -6,7 +6,9 @@ from typing import Any
 
 from paxenv.registry import closest
 
-RUNNERS = ("rl", "sarl", "eval")
+#: Runners that train player 1 alone, in endless play.
+ONE_LEARNER = ("sarl", "online", "es")
+RUNNERS = ("rl", "eval", *ONE_LEARNER)
 NON_FINITE = ("stop", "continue")
 CLOCKS = ("trial", "inner")
 WANDB_MODES = ("offline", "online")
@@ -103,8 +105,9 @@ class ExperimentConfig:
         expected: What comes out.
         source: Where the setting or the expectation comes from.
         runner: `"rl"` trains everybody who learns; `"sarl"` trains player 1, to whom
-            the others, who do not learn, are a part of the game; `"eval"` plays
-            without learning.
+            the others, who do not learn, are a part of the game; `"online"` trains
+            player 1 and evaluates it, and `"es"` searches by evolution around such
+            training; `"eval"` plays without learning.
         env: The game.
         agents: One entry for each agent; empty means PPO for player 1. Players for
             whom nobody is named are played by the game's usual opponent.
@@ -136,6 +139,9 @@ class ExperimentConfig:
         save_dir: The run directory itself, instead of a new one under `exp_dir`.
         tensorboard: Whether metrics are also written for TensorBoard.
         wandb: Weights & Biases.
+        search: With `es`, the options of `runners.outer_loops.outer_config.ESConfig`
+            that are not settings of the run. `total_timesteps` is the budget of an
+            individual where `num_steps_per_iteration` is left out.
     """
 
     name: str = ""
@@ -166,6 +172,7 @@ class ExperimentConfig:
     save_dir: str | None = None
     tensorboard: bool = True
     wandb: WandbConfig = dataclasses.field(default_factory=WandbConfig)
+    search: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
         _check_member("runner", self.runner, RUNNERS)
@@ -205,6 +212,7 @@ def as_dict(config: ExperimentConfig) -> dict[str, Any]:
     data["env"] = {"id": config.env.id, **_plain(config.env.options)}
     data["agents"] = [_agent_dict(agent) for agent in config.agents]
     data["wandb"] = dataclasses.asdict(config.wandb)
+    data["search"] = _plain(config.search)
     return data
 
 

@@ -129,10 +129,14 @@ class ESRunner(OuterRunner):
             its solution trained once more with new keys; `final_mean`, the middle of
             the search, trained alike.
         """
+        self.search()
+        return self.results()
+
+    def search(self) -> None:
+        """Runs generations to the end, or until `should_stop`."""
         while self.generation < self.config.iterations and not self.should_stop():
             row = self.next_generation()
             self._row(self.generation, self.env_steps, row)
-        return self._results()
 
     def next_generation(self) -> dict[str, float]:
         """Runs one generation and returns what to log of it."""
@@ -156,7 +160,8 @@ class ESRunner(OuterRunner):
         self.generation += 1
         return self._described(judged, _member(members, best))
 
-    def _results(self) -> Results:
+    def results(self) -> Results:
+        """Evaluates what was found so far, as `run` returns it."""
         key = self._generation_key(LAST)
         center = self.strategy.mean(self._search)
         found = int(self.best.generation) >= 0

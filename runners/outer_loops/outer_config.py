@@ -7,6 +7,7 @@ from typing import Any
 
 from paxenv.registry import closest
 from runners.counts import count
+from runners.outer_loops.families import check_shaper
 from runners.outer_loops.search_dims import PARAMETERS, Target, dims_of, target_of
 
 MAX_SEED = 2**31
@@ -91,6 +92,7 @@ class ESConfig(OuterConfig):
         targets = (targets,) if isinstance(targets, str) else targets
         object.__setattr__(self, "search_targets", tuple(map(target_of, targets)))
         dims_of(self.search_targets)
+        check_shaper(self.strategy, self.fit_shaper)
         for name in ("population_size", "iterations", "num_steps_per_iteration"):
             count(name, getattr(self, name))
         for name in ("sigma_parameters", "sigma_hyper", "learning_rate"):

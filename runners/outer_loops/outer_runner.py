@@ -114,6 +114,19 @@ class OuterRunner(abc.ABC):
         """Returns everything that `run` changes, a pytree of arrays."""
         return self.agent.snapshot()
 
+    def about(self) -> dict[str, Any]:
+        """Returns what must be known of a snapshot before it is read; JSON."""
+        return {}
+
+    def template(self, about: dict[str, Any]) -> Any:
+        """Returns what a snapshot looks like, to read it from a file.
+
+        Args:
+            about: What `about` said when it was saved.
+        """
+        del about
+        return self.snapshot()
+
     def restore(self, snapshot: Any) -> None:
         """Goes on from a snapshot: `run` then ends as if it had not stopped."""
         self.agent.restore(snapshot)

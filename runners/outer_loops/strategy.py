@@ -1,4 +1,4 @@
-"""Strategies of evosax by name, told a fitness where larger is better."""
+"""Strategies of evosax behind one ask and tell; a larger fitness is better."""
 
 import inspect
 from typing import Any
@@ -7,27 +7,15 @@ import jax
 import jax.numpy as jnp
 from flax import struct
 
-from paxenv.registry import closest
-
-#: Strategies that recombine members by weights of their rank.
-WEIGHTS = (
-    *("CMA_ES", "Sep_CMA_ES", "SV_CMA_ES", "SNES", "xNES", "MA_ES", "LM_MA_ES"),
-    *("Rm_ES", "CR_FM_NES", "SimpleES", "DES"),
+from runners.outer_loops.families import (
+    CENTRED_RANK,
+    COST_GRADIENT,
+    FULL_COVARIANCE,
+    MAX_FULL,
+    POPULATIONS,
+    check_shaper,
+    find,
 )
-#: Strategies that follow a gradient estimated from centred ranks.
-CENTRED_RANK = ("Open_ES", "PGPE", "SV_Open_ES")
-#: Strategies that follow a gradient estimated from the cost itself.
-COST_GRADIENT = (
-    *("ARS", "ASEBO", "ESMC", "GuidedES", "NoiseReuseES", "PersistentES"),
-)
-#: Strategies with a covariance of all dimensions, whose memory is their square.
-FULL_COVARIANCE = ("CMA_ES", "SV_CMA_ES", "MA_ES", "xNES", "iAMaLGaM_Full")
-MAX_FULL = 4_000
-
-#: What a strategy may be told, and the functions of evosax.
-SHAPERS = ("centered_rank", "identity", "normalize", "standardize", "weights")
-#: Of one generation: they keep the order of its members and nothing else is needed.
-_WITHIN_A_GENERATION = ("centered_rank", "normalize", "standardize")
 
 #: Adam's step for strategies that follow a gradient, in units of the search.
 LEARNING_RATE = 0.1
@@ -45,69 +33,6 @@ class StrategyState(struct.PyTreeNode):
     evosax: Any
     start: Any
     generation: jax.Array
-
-
-def names() -> tuple[str, ...]:
-    """Returns the names of all strategies."""
-    from evosax.algorithms import algorithms
-
-    return tuple(sorted(algorithms, key=str.lower))
-
-
-def find(name: str) -> str:
-    """Returns evosax's name of a strategy; case and underscores do not matter.
-
-    Raises:
-        ValueError: If there is none; names the nearest.
-    """
-    known = {_bare(own): own for own in names()}
-    if _bare(name) in known:
-        return known[_bare(name)]
-    near = closest(name, list(known.values()))
-    hint = f"; did you mean {near[0]!r}?" if near else ";"
-    raise ValueError(
-        f"there is no strategy {name!r}{hint} The strategies: {', '.join(names())}"
-    )
-
-
-def own_shaper(name: str) -> str:
-    """Returns the shaping of fitness for which a strategy (evosax's name) is made."""
-    if name in WEIGHTS:
-        return "weights"
-    return "centered_rank" if name in CENTRED_RANK else "identity"
-
-
-def allowed_shapers(name: str) -> tuple[str, ...]:
-    """Returns the shapings with which a strategy (evosax's name) improves.
-
-    A strategy that recombines by weights reads anything else as weights and diverges;
-    one that compares members of different generations cannot be told ranks within one.
-    """
-    own = own_shaper(name)
-    if name in (*CENTRED_RANK, *COST_GRADIENT):
-        return tuple(sorted({own, "identity", *_WITHIN_A_GENERATION}))
-    return (own,)
-
-
-def check_shaper(name: str, shaper: str) -> str:
-    """Returns the shaping that `shaper` (or `"auto"`) means for a strategy.
-
-    Raises:
-        ValueError: If there is none of that name, or the strategy is not made for it.
-    """
-    name = find(name)
-    if shaper == "auto":
-        return own_shaper(name)
-    allowed = allowed_shapers(name)
-    if shaper in allowed:
-        return shaper
-    if shaper not in SHAPERS:
-        known = ", ".join(("auto", *SHAPERS))
-        raise ValueError(f"fit_shaper must be one of {known}, got {shaper!r}")
-    raise ValueError(
-        f"fit_shaper={shaper!r} does not fit {name}, which would diverge or stand "
-        f"still: it takes {' or '.join(allowed)}. fit_shaper='auto' is {own_shaper(name)}"
-    )
 
 
 class Strategy:
@@ -137,7 +62,7 @@ class Strategy:
         """Makes a strategy.
 
         Args:
-            name: A name of `names()`, in any case.
+            name: A strategy, in any case.
             population_size: Members of a generation.
             solution: Any solution; only its shapes matter.
             fit_shaper: A shaping, or `"auto"`, the strategy's own.
@@ -149,13 +74,11 @@ class Strategy:
         Raises:
             ValueError: If something does not fit the strategy.
         """
-        from evosax.algorithms import population_based_algorithms
-
         self.name = find(name)
         self.shaper = check_shaper(self.name, fit_shaper)
         self.population_size = population_size
         self.num_dims = sum(jnp.size(x) for x in jax.tree.leaves(solution))
-        self._populations = self.name in population_based_algorithms
+        self._populations = self.name in POPULATIONS
         self._groups = 2 if self.name.startswith("SV_") else 1
         self._check_sizes()
         self._sigma = sigma
@@ -296,10 +219,6 @@ class Strategy:
             solution=self._zero,
             **options,
         )
-
-
-def _bare(name: str) -> str:
-    return name.lower().replace("_", "").replace("-", "")
 
 
 def _copies(tree: Any, count: int) -> Any:

@@ -82,6 +82,13 @@ def with_option(agent: Agent, name: str, value: Any) -> Agent:
     return dataclasses.replace(agent, config=config)  # type: ignore[call-arg]
 
 
+def unplanned(agent: Agent) -> Agent:
+    """Returns the agent without the plan by which its schedules end."""
+    if getattr(getattr(agent, "config", None), "num_updates", None) is None:
+        return agent
+    return with_option(agent, "num_updates", None)
+
+
 def find(name: str, agent: Agent, learner: TrainingState, env_params: Any) -> str:
     """Returns what a target is: `"parameters"`, `"hyper"`, `"option"` or `"env"`.
 
