@@ -106,6 +106,7 @@ def test_an_unknown_name_is_an_error(trained, name, said):
         runner.agent.set_hyperparam(name, 1.0)
 
 
+@pytest.mark.slow
 def test_an_option_makes_another_program_and_keeps_what_was_learnt():
     runner = online()
     runner.train(4)
@@ -137,6 +138,7 @@ def test_a_runner_may_update_by_itself_and_write_parameters():
         _ = runner.agent.buffer
 
 
+@pytest.mark.slow
 def test_a_hook_sets_hyperparameters_inside_the_loop():
     """Row 50: the rate doubles after each update: 0.25 + 0.5 + 1."""
 
@@ -171,7 +173,7 @@ def test_a_training_that_goes_on_ends_with_the_same_bits(trained):
 
 
 def test_rows_are_logged_where_they_are_due():
-    runner, rows = online(OuterConfig(num_steps=20, log_interval=8)), []
+    runner, rows = online(OuterConfig(num_steps=10, eval_episodes=3, log_interval=8)), []
     runner.on_row = lambda iteration, steps, row: rows.append((iteration, steps))
     runner.train(20)
     assert rows == [(2, 8), (4, 16), (5, 20)]
