@@ -202,8 +202,8 @@ def _num_iterations(
     if config.num_opponents > 1:
         games += f" x {config.num_opponents} opponents"
     return iterations, (
-        f"{name}={budget:_} is {budget / steps:.2f} iterations of {games} x {each} steps: "
-        f"{iterations} iterations are run, {total:_} steps",
+        f"{name}={budget:_} is {budget / steps:.2f} iterations of {games} x {each} "
+        f"steps: {iterations} iterations are run, {total:_} steps",
     )
 
 

@@ -24,8 +24,8 @@ _SEARCH = {
     "num_steps_per_iteration": "num_steps_per_iteration",
     "fit_shaper": "fit_shaper",
 }
-#: The game where none is named: one for one player.
-_DEFAULT = {"online": "sarl/cartpole_ppo", "es": "sarl/cartpole_es"}
+#: What stands where neither a game nor an experiment is named.
+_DEFAULT = {"online": "env=CartPole", "es": "sarl/cartpole_es"}
 
 
 @click.command(cls=SettingsCommand)
@@ -36,8 +36,7 @@ def online(words: tuple[str, ...], **options: Any) -> None:
     """Train one agent, then evaluate it.
 
     Player 1 learns for total_timesteps steps; the other players are a part of its game
-    and do not learn. EXPERIMENT is a stored one, such as sarl/cartpole_ppo (the
-    default).
+    and do not learn. Without a game it is CartPole.
     """
     words = _with_default("online", words, options)
     run_experiment(words, _sampled({**options, "runner": "online"}))
@@ -142,7 +141,7 @@ def _sampled(options: dict[str, Any]) -> dict[str, Any]:
 def _with_default(
     runner: str, words: tuple[str, ...], options: dict[str, Any]
 ) -> tuple[str, ...]:
-    """Returns the words with the default experiment, where nothing else is asked for."""
+    """Returns the words, with the default one where nothing else is asked for."""
     named = any("=" not in word for word in words) or options.get("config_file")
     of_game = any(word.lstrip("+").startswith(("env", "experiment")) for word in words)
     if named or of_game or options.get("env"):

@@ -11,7 +11,6 @@ import typing
 from typing import Any
 
 from runners.config.coerce import coerce, frozen
-from runners.config.search import build_search, normalised_search
 from runners.config.schema import (
     DEFAULT_LEARNER,
     AgentConfig,
@@ -21,6 +20,7 @@ from runners.config.schema import (
     WandbConfig,
     did_you_mean,
 )
+from runners.config.search import build_search, normalised_search
 
 Layer = dict[str, Any]
 

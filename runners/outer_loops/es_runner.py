@@ -70,7 +70,8 @@ class ESRunner(OuterRunner):
         >>> config = ESConfig(
         ...     search_targets=("learning_rate", "entropy_coeff"), iterations=10
         ... )
-        >>> train_results, eval_results = ESRunner("PPO", "CartPole-v1", None, config).run()
+        >>> runner = ESRunner("PPO", "CartPole-v1", config=config)
+        >>> train_results, eval_results = runner.run()
         >>> train_results["best"]["values"]
     """
 

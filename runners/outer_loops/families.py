@@ -10,9 +10,7 @@ WEIGHTS = (
 #: Strategies that follow a gradient estimated from centred ranks.
 CENTRED_RANK = ("Open_ES", "PGPE", "SV_Open_ES")
 #: Strategies that follow a gradient estimated from the cost itself.
-COST_GRADIENT = (
-    *("ARS", "ASEBO", "ESMC", "GuidedES", "NoiseReuseES", "PersistentES"),
-)
+COST_GRADIENT = (*("ARS", "ASEBO", "ESMC", "GuidedES", "NoiseReuseES", "PersistentES"),)
 #: Strategies that keep a population instead of a distribution.
 POPULATIONS = (
     *("DifferentialEvolution", "DiffusionEvolution", "GESMR_GA", "LGA", "MR15_GA"),
@@ -90,7 +88,8 @@ def check_shaper(name: str, shaper: str) -> str:
         raise ValueError(f"fit_shaper must be one of {known}, got {shaper!r}")
     raise ValueError(
         f"fit_shaper={shaper!r} does not fit {name}, which would diverge or stand "
-        f"still: it takes {' or '.join(allowed)}. fit_shaper='auto' is {own_shaper(name)}"
+        f"still: it takes {' or '.join(allowed)}. fit_shaper='auto' is "
+        f"{own_shaper(name)}"
     )
 
 

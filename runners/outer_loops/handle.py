@@ -174,7 +174,7 @@ class AgentHandle:
             raise ValueError("parameters are set by `params`, not by set_hyperparam")
 
     def set_env(self, env: Any, env_params: Any = None) -> None:
-        """Goes on in another game of the same spaces, or in the same with other numbers.
+        """Goes on in another game of the same spaces, or in this with other numbers.
 
         The games there are opened anew; the agent stays what it is.
 

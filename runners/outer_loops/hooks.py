@@ -1,7 +1,7 @@
 """Components inside an inner loop: they see its numbers and set hyperparameters."""
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import jax
@@ -34,8 +34,8 @@ class Hook:
     """A pure function that is called in every iteration of inner loops.
 
     It runs inside the compiled loop, so what it does depends on its arguments alone.
-    Where a population is trained side by side, every individual has a copy of the state,
-    and that of the best individual is what the next generation finds.
+    Where a population is trained side by side, every individual has a copy of the
+    state, and that of the best individual is what the next generation finds.
 
     Attributes:
         init: Returns the state before the first call, a pytree of arrays.
@@ -47,7 +47,7 @@ class Hook:
     """
 
     init: Callable[[], Any]
-    call: Callable[[Any, HookContext], tuple[Any, Hyper]]
+    call: Callable[[Any, HookContext], tuple[Any, Mapping[str, Any]]]
     event: str = "post_update"
     scope: str = "loop"
 

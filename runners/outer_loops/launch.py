@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+import numpy as np
 
 from paxenv_agents import weights
 from runners import models
@@ -14,7 +15,6 @@ from runners.checkpoints.files import read_record
 from runners.checkpoints.store import CheckpointStore
 from runners.config import ConfigError, ExperimentConfig
 from runners.config.schema import as_dict
-from runners.intervals import Interval
 from runners.interrupt import Interrupt
 from runners.loop import NonFiniteError
 from runners.metrics_log import MetricsLog, open_metrics_log
@@ -55,7 +55,11 @@ class OuterOutcome:
     def as_dict(self) -> dict[str, Any]:
         """Returns plain data for `results.json`."""
         config = self.plan.config
-        flat = {k: [v] for k, v in self.evaluation.items() if not isinstance(v, dict)}
+        flat = {
+            name: np.array([value])
+            for name, value in self.evaluation.items()
+            if not isinstance(value, dict)
+        }
         return {
             "experiment": config.name,
             "game": self.plan.game.id,
@@ -328,7 +332,7 @@ def _check(config: ExperimentConfig) -> None:
                 f"`paxrun {config.runner}` takes {name}={least}"
             )
     if config.search and config.runner != "es":
-        raise ConfigError("search is for `paxrun es`: write --runner es, or take it out")
+        raise ConfigError("search is for `paxrun es`: write runner=es, or take it out")
 
 
 def _finite(value: Any) -> Any:

@@ -133,7 +133,9 @@ def search_key(name: str) -> str:
         return own
     near = closest(name, [*known, *ALIASES])
     hint = f"; did you mean {near[0]!r}?" if near else "."
-    raise ValueError(f"search has no option {name!r}{hint} Its options: {', '.join(known)}")
+    raise ValueError(
+        f"search has no option {name!r}{hint} Its options: {', '.join(known)}"
+    )
 
 
 def es_config(search: Mapping[str, Any], **settings: Any) -> ESConfig:

@@ -60,11 +60,10 @@ class OuterRunner(abc.ABC):
             ValueError: If something does not fit together.
         """
         env, env_params = _game(env, env_params)
-        if isinstance(agent, str):
-            agent = make_agent(agent, env)
-        if not agent.learns:
+        made = make_agent(agent, env) if isinstance(agent, str) else agent
+        if not made.learns:
             raise ValueError(
-                f"{type(agent).__name__} does not learn: an outer loop needs a learner"
+                f"{type(made).__name__} does not learn: an outer loop needs a learner"
             )
         self.config = self.config_class() if config is None else config
         if not isinstance(self.config, self.config_class):
@@ -74,7 +73,7 @@ class OuterRunner(abc.ABC):
             )
         (self.key,) = run_keys(self.config.seed)
         self.agent = AgentHandle(
-            agent, env, env_params, self.config, self.key, tuple(hooks)
+            made, env, env_params, self.config, self.key, tuple(hooks)
         )
         self.on_row: OnRow | None = None
         self.on_progress: Callable[[], None] | None = None

@@ -196,7 +196,8 @@ def dims_of(targets: tuple[Target, ...]) -> tuple[SearchDim, ...]:
             "low, high)"
         )
     dims = tuple(_dim(target) for target in targets if target != PARAMETERS)
-    names = [dim.target for dim in dims] + [t for t in targets if t == PARAMETERS]
+    names = [dim.target for dim in dims]
+    names += [PARAMETERS for target in targets if target == PARAMETERS]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise ValueError(f"search_targets name {', '.join(twice)} twice")
@@ -220,7 +221,8 @@ def parse_target(text: str) -> Target:
             choices = tuple(_number(word) for word in rest[0].split(","))
             return SearchDim(name, scale="choice", choices=choices)
         if len(rest) in (2, 3):
-            return SearchDim(name, float(rest[0]), float(rest[1]), *rest[2:])
+            scale = rest[2] if len(rest) == 3 else "linear"
+            return SearchDim(name, float(rest[0]), float(rest[1]), scale)
     except ValueError as error:
         raise ValueError(f"search target {text!r}: {error}") from error
     raise ValueError(
@@ -245,7 +247,8 @@ def target_of(value: Any) -> Target:
         if "name" in value:
             return SearchDim(**value)
     raise ValueError(
-        f"a search target is a name, or a mapping with name, low and high, got {value!r}"
+        "a search target is a name, or a mapping with name, low and high, got "
+        f"{value!r}"
     )
 
 

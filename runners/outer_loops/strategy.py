@@ -131,11 +131,10 @@ class Strategy:
             units = jax.tree.map(
                 lambda x: x.reshape(self._groups, -1, *x.shape[1:]), units
             )
+        told, _ = self._algorithm.tell(key, units, cost, state.evosax, self._params)
         if self._populations:
             first = self._algorithm.init(key, units, cost, self._params)
             opening = state.generation == 0
-        told, _ = self._algorithm.tell(key, units, cost, state.evosax, self._params)
-        if self._populations:
             told = jax.tree.map(
                 lambda x, y: jnp.where(opening, x, y), _like(first, told), told
             )

@@ -74,10 +74,12 @@ def with_option(agent: Agent, name: str, value: Any) -> Agent:
     """
     config: Any = getattr(agent, "config", None)
     hint = typing.get_type_hints(type(config))[name]
-    if name == "hidden_sizes" and not isinstance(value, tuple | list):
-        value = (int(value),) * max(1, len(config.hidden_sizes))
-    elif hint is int or hint == (int | None):
-        value = value if value is None else int(value)
+    if name == "hidden_sizes":
+        several = isinstance(value, tuple | list)
+        layers = 1 if several else max(1, len(config.hidden_sizes))
+        value = tuple(value) if several else (int(value),) * layers
+    elif value is not None and (hint is int or hint == (int | None)):
+        value = int(value)
     config = dataclasses.replace(config, **{name: value})
     return dataclasses.replace(agent, config=config)  # type: ignore[call-arg]
 

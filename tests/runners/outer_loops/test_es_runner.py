@@ -55,7 +55,7 @@ def spied(runner):
 
 @pytest.fixture(scope="module")
 def searched():
-    """A search over parameters and two hyperparameters: runner, generations, results."""
+    """A search over parameters and two hyperparameters."""
     runner = make("parameters", RATE, ENTROPY)
     seen, rows = spied(runner), []
     runner.on_row = lambda i, steps, row: rows.append((i, steps, row))
@@ -74,9 +74,11 @@ def test_every_individual_trains_from_a_clean_copy_with_its_own_values(searched)
     runner, seen, _, _ = searched
     for _, members, judged in seen[:2]:
         fitness = np.asarray(judged.statistics["mean_eval_reward"])
-        np.testing.assert_allclose(fitness, expected_fitness(runner, members), rtol=1e-5)
+        np.testing.assert_allclose(
+            fitness, expected_fitness(runner, members), rtol=1e-5
+        )
         assert judged.steps.tolist() == [BUDGET] * 6
-    assert len({round(float(x), 6) for x in fitness}) == 6
+        assert len({round(float(x), 6) for x in fitness}) == 6
 
 
 def test_parameters_and_two_hyperparameters_get_three_values(searched):
@@ -115,7 +117,9 @@ def test_keys_advance_from_generation_to_generation_and_follow_the_seed(searched
     first, others = seen[0][1], again[0][1]
     assert (first["parameters"][0] != others["parameters"][0]).all()
     offsets = [np.asarray(m["parameters"][0]) for _, m, _ in seen[:2]]
-    assert not np.allclose(offsets[0] - offsets[0].mean(), offsets[1] - offsets[1].mean())
+    assert not np.allclose(
+        offsets[0] - offsets[0].mean(), offsets[1] - offsets[1].mean()
+    )
 
 
 def test_only_parameters_of_the_policy_are_searched(searched):

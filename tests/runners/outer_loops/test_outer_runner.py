@@ -173,7 +173,10 @@ def test_a_training_that_goes_on_ends_with_the_same_bits(trained):
 
 
 def test_rows_are_logged_where_they_are_due():
-    runner, rows = online(OuterConfig(num_steps=10, eval_episodes=3, log_interval=8)), []
+    runner, rows = (
+        online(OuterConfig(num_steps=10, eval_episodes=3, log_interval=8)),
+        [],
+    )
     runner.on_row = lambda iteration, steps, row: rows.append((iteration, steps))
     runner.train(20)
     assert rows == [(2, 8), (4, 16), (5, 20)]
