@@ -20,6 +20,8 @@ LAST_LINE = {
     "sb3_ppo.py": "after 512 steps: return",
 }
 NEEDS_SB3 = {"sb3_ppo.py"}
+#: Most of their time is compilation.
+SLOW = {"outer_loop.py"}
 
 
 def run(name, monkeypatch, capsys):
@@ -32,7 +34,13 @@ def test_every_example_is_in_the_table():
     assert {path.name for path in FOLDER.glob("*.py")} == set(LAST_LINE)
 
 
-@pytest.mark.parametrize("name", sorted(set(LAST_LINE) - NEEDS_SB3))
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name
+        for name in sorted(set(LAST_LINE) - NEEDS_SB3)
+    ],
+)
 def test_example_ends_in_a_printed_result(name, monkeypatch, capsys):
     assert run(name, monkeypatch, capsys)[-1].startswith(LAST_LINE[name])
 

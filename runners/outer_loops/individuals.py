@@ -120,6 +120,7 @@ class Individuals:
             space=self._space,
             trains=self._config.train_agent,
             own_game=self._config.evaluate_in == "own",
+            repeats=self._config.repeats,
         )
 
     def _budget(self, trial: Trial) -> jax.Array:
@@ -128,7 +129,7 @@ class Individuals:
     def _spend(self, trial: Trial, individuals: int) -> None:
         if trial.trains:
             steps = int(self._budget(trial)) * trial.loop.steps_per_iteration
-            self.env_steps += individuals * steps
+            self.env_steps += individuals * trial.repeats * steps
 
 
 def _joined(parts: list[Judged], groups: list[list[int]]) -> Judged:

@@ -63,6 +63,8 @@ class ESConfig(OuterConfig):
         iterations: Generations.
         train_agent: Whether an individual trains before it is evaluated.
         num_steps_per_iteration: Its budget, environment steps.
+        repeats: How often an individual trains, each time from the parent and with
+            keys of its own; its fitness is the mean.
         fit_shaper: How fitness is shaped before the strategy is told; `"auto"` is the
             one for which the strategy is made, others are refused where it would
             diverge.
@@ -80,6 +82,7 @@ class ESConfig(OuterConfig):
     iterations: int = 20
     train_agent: bool = True
     num_steps_per_iteration: int = 10_000
+    repeats: int = 1
     fit_shaper: str = "auto"
     learning_rate: float | None = None
     sigma_parameters: float = 0.1
@@ -93,7 +96,8 @@ class ESConfig(OuterConfig):
         object.__setattr__(self, "search_targets", tuple(map(target_of, targets)))
         dims_of(self.search_targets)
         check_shaper(self.strategy, self.fit_shaper)
-        for name in ("population_size", "iterations", "num_steps_per_iteration"):
+        counts = ("population_size", "iterations", "num_steps_per_iteration", "repeats")
+        for name in counts:
             count(name, getattr(self, name))
         for name in ("sigma_parameters", "sigma_hyper", "learning_rate"):
             value = getattr(self, name)

@@ -26,12 +26,14 @@ class Trial:
         space: What a solution says.
         trains: Whether it trains before it is evaluated.
         own_game: Whether it is evaluated in its own game, or in the parent's.
+        repeats: How often it trains, each time with keys of its own.
     """
 
     loop: InnerLoop
     space: SearchSpace
     trains: bool
     own_game: bool
+    repeats: int = 1
 
 
 class Parent(NamedTuple):
@@ -76,7 +78,39 @@ def score(fitness: jax.Array) -> jax.Array:
 def _individual(
     trial: Trial, parent: Parent, num_iterations: jax.Array, solution: Solution
 ) -> Judged:
-    """Trains and evaluates one individual."""
+    """Trains and evaluates one individual; of several repeats keeps the best."""
+    if trial.repeats == 1:
+        return _once(trial, parent, num_iterations, solution)
+
+    def repeat(number: jax.Array) -> Judged:
+        keyed = parent._replace(
+            train_key=jax.random.fold_in(parent.train_key, number),
+            eval_key=jax.random.fold_in(parent.eval_key, number),
+        )
+        return _once(trial, keyed, num_iterations, solution)
+
+    every = jax.vmap(repeat)(jnp.arange(trial.repeats))
+    best = jnp.argmax(score(every.statistics[FITNESS]))
+    return Judged(
+        statistics={n: _pooled(n, x) for n, x in every.statistics.items()},
+        steps=every.steps.sum(),
+        learner=jax.tree.map(lambda x: x[best], every.learner),
+        hooks=jax.tree.map(lambda x: x[best], every.hooks),
+    )
+
+
+def _pooled(name: str, values: jax.Array) -> jax.Array:
+    """Returns one statistic of all repeats."""
+    if name == "eval/n_episodes":
+        return values.sum()
+    if name in ("eval/min_reward", "eval/max_reward"):
+        return values.min() if "min" in name else values.max()
+    return values.mean()
+
+
+def _once(
+    trial: Trial, parent: Parent, num_iterations: jax.Array, solution: Solution
+) -> Judged:
     loop = trial.loop
     learner, env_params = trial.space.applied(
         parent.learner, parent.env_params, solution

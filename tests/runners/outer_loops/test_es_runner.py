@@ -188,6 +188,20 @@ def test_without_training_an_individual_is_evaluated_as_it_is():
 
 
 @pytest.mark.slow
+def test_repeats_train_an_individual_several_times_and_fitness_is_their_mean():
+    """In each repeat a climber ends at the same level: the mean is what one would get."""
+    runner = make("parameters", RATE, repeats=3)
+    seen = spied(runner)
+    runner.next_generation()
+    _, members, judged = seen[0]
+    fitness = np.asarray(judged.statistics["mean_eval_reward"])
+    np.testing.assert_allclose(fitness, expected_fitness(runner, members), rtol=1e-5)
+    assert judged.steps.tolist() == [3 * BUDGET] * 6
+    assert judged.statistics["eval/n_episodes"].tolist() == [6] * 6
+    assert runner.env_steps == 6 * 3 * BUDGET
+
+
+@pytest.mark.slow
 def test_batch_sizes_are_grouped_by_value_and_the_best_of_all_groups_is_found():
     choices = SearchDim("_batch_size", scale="choice", choices=(1, 3))
     with pytest.warns(UserWarning, match="up to 2 are compiled"):
