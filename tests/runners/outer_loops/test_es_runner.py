@@ -189,7 +189,7 @@ def test_without_training_an_individual_is_evaluated_as_it_is():
 
 @pytest.mark.slow
 def test_repeats_train_an_individual_several_times_and_fitness_is_their_mean():
-    """In each repeat a climber ends at the same level: the mean is what one would get."""
+    """A climber ends at the same level in each: the mean is what one would get."""
     runner = make("parameters", RATE, repeats=3)
     seen = spied(runner)
     runner.next_generation()
