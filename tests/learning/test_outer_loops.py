@@ -6,37 +6,40 @@ from runners.outer_loops.es_runner import ESRunner
 from runners.outer_loops.online_runner import OnlineRunner
 from runners.outer_loops.outer_config import ESConfig, OuterConfig
 
-#: Environment steps: of the default configuration, and of every single individual.
+#: Environment steps of one training: of the default one, and of each in the search.
 BUDGET = 20_480
-SEEDS = [0, *(pytest.param(seed, marks=pytest.mark.full) for seed in (1, 2))]
+#: Continuous integration searches with seed 0; `pytest -m full` with all three.
+SEEDS = [
+    pytest.param(0, marks=pytest.mark.slow),
+    pytest.param(1, marks=pytest.mark.full),
+    pytest.param(2, marks=pytest.mark.full),
+]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("seed", SEEDS)
 def test_ppo_with_searched_rates_beats_ppo_with_its_defaults(seed):
-    """CMA-ES over learning rate and entropy weight: 6 generations of 8 individuals.
+    """CMA-ES over learning rate and entropy weight: 5 generations of 6 individuals.
 
-    All begin with the same network and train for the same budget, so the search as a
-    whole takes 48 times the steps of the one default run. What is compared is not the
-    luckiest individual, but its values and the middle of the search, each trained once
-    more with new keys and evaluated in new episodes. Measured on a CPU, seeds 0, 1, 2:
-    default 67, 87, 147; best values again 124, 301, 499; middle 299, 353, 413.
+    All trainings begin with the same network and have the same budget; an individual
+    is trained four times, so the search as a whole takes 120 times the steps of the one
+    default run. What is compared is not the luckiest individual: its values are trained
+    four times more with new keys and evaluated in new episodes, and what counts is the
+    mean. Measured on a CPU, seeds 0, 1, 2: defaults 67, 87, 147; found 329, 373, 319.
     """
-    settings = {"num_envs": 8, "eval_episodes": 64, "seed": seed}
-    online = OuterConfig(num_steps=BUDGET, **settings)
+    online = OuterConfig(num_steps=BUDGET, num_envs=8, eval_episodes=64, seed=seed)
     _, default = OnlineRunner("PPO", "CartPole-v1", config=online).run()
     config = ESConfig(
         search_targets=("learning_rate", "entropy_coeff"),
         strategy="CMA_ES",
-        population_size=8,
-        iterations=6,
+        population_size=6,
+        iterations=5,
+        repeats=4,
         num_steps_per_iteration=BUDGET,
-        **{**settings, "eval_episodes": 32},
+        num_envs=8,
+        eval_episodes=32,
+        seed=seed,
     )
     train, found = ESRunner("PPO", "CartPole-v1", config=config).run()
-    assert train["env_step"] == (6 * 8 + 8) * BUDGET
-    assert default["mean_eval_reward"] < 200.0
-    for what in ("retrained", "final_mean"):
-        assert found[what]["mean_eval_reward"] > default["mean_eval_reward"]
-    assert found["final_mean"]["mean_eval_reward"] > 200.0
-    assert found["mean_eval_reward"] > 400.0
+    assert train["env_step"] == (5 * 6 + 6) * 4 * BUDGET
+    again = found["retrained"]["mean_eval_reward"]
+    assert again > max(200.0, default["mean_eval_reward"])
