@@ -40,6 +40,13 @@ if TYPE_CHECKING:
     from runners.on_policy.runner import EVENTS, OnPolicyRunner, register_algorithm
     from runners.outcome import Outcome
     from runners.outer import Frozen, Gradient
+    from runners.outer_loops.es_runner import ESRunner
+    from runners.outer_loops.handle import AgentHandle
+    from runners.outer_loops.hooks import Hook
+    from runners.outer_loops.online_runner import OnlineRunner
+    from runners.outer_loops.outer_config import ESConfig, OuterConfig
+    from runners.outer_loops.outer_runner import OuterRunner
+    from runners.outer_loops.search_dims import SearchDim
     from runners.plan import Plan, prepare
     from runners.results import (
         DQNTrainResult,
@@ -59,8 +66,11 @@ if TYPE_CHECKING:
 _LAZY = {
     "AgentActFn": "runners.act_functions",
     "AgentConfig": "runners.config",
+    "AgentHandle": "runners.outer_loops.handle",
     "ConfigError": "runners.config",
     "DQNTrainResult": "runners.results",
+    "ESConfig": "runners.outer_loops.outer_config",
+    "ESRunner": "runners.outer_loops.es_runner",
     "EVENTS": "runners.on_policy.callbacks",
     "EnvConfig": "runners.config",
     "EpisodeStats": "runners.evaluator",
@@ -69,11 +79,15 @@ _LAZY = {
     "ExperimentConfig": "runners.config",
     "Frozen": "runners.outer",
     "Gradient": "runners.outer",
+    "Hook": "runners.outer_loops.hooks",
     "KeyedActFn": "runners.act_functions",
     "Lineup": "paxenv_agents.lineup",
     "MemoryState": "paxenv_agents.types",
     "Observer": "runners.launch",
     "OnPolicyRunner": "runners.on_policy.runner",
+    "OnlineRunner": "runners.outer_loops.online_runner",
+    "OuterConfig": "runners.outer_loops.outer_config",
+    "OuterRunner": "runners.outer_loops.outer_runner",
     "Outcome": "runners.outcome",
     "PPOMetricsHistory": "runners.results",
     "PPOTrainState": "runners.results",
@@ -83,6 +97,7 @@ _LAZY = {
     "RunnerConfig": "runners.runner_config",
     "SACTrainResult": "runners.results",
     "Sample": "paxenv_agents.types",
+    "SearchDim": "runners.outer_loops.search_dims",
     "Slot": "paxenv_agents.lineup",
     "TrainingState": "paxenv_agents.types",
     "agent_act_fn": "runners.act_functions",
@@ -118,8 +133,11 @@ __all__ = [
     "EVENTS",
     "AgentActFn",
     "AgentConfig",
+    "AgentHandle",
     "ConfigError",
     "DQNTrainResult",
+    "ESConfig",
+    "ESRunner",
     "EnvConfig",
     "EpisodeStats",
     "EvalMetrics",
@@ -127,12 +145,16 @@ __all__ = [
     "ExperimentConfig",
     "Frozen",
     "Gradient",
+    "Hook",
     "KeyedActFn",
     "Lineup",
     "MemoryState",
     "Observer",
     "OnPolicyRunner",
+    "OnlineRunner",
     "Outcome",
+    "OuterConfig",
+    "OuterRunner",
     "PPOMetricsHistory",
     "PPOTrainState",
     "Plan",
@@ -141,6 +163,7 @@ __all__ = [
     "RunnerConfig",
     "SACTrainResult",
     "Sample",
+    "SearchDim",
     "Slot",
     "TrainingState",
     "agent_act_fn",

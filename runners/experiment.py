@@ -189,6 +189,20 @@ class Experiment:
             _fresh(self, i, run_key, jnp.zeros((), jnp.int32))
             for i in range(len(self.slots))
         )
+        return self.begin(run_key, params, agents)
+
+    def begin(
+        self, run_key: jax.Array, params: Any, agents: tuple[TrainingState, ...]
+    ) -> RunState:
+        """Returns the state before the first iteration of agents that are given.
+
+        Shares no buffer with what it is given.
+
+        Args:
+            run_key: The run's key; only folded.
+            params: The game's numbers.
+            agents: One training state for each slot.
+        """
         state = RunState(
             iteration=jnp.zeros((), jnp.int32),
             key=run_key,

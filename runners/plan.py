@@ -13,6 +13,7 @@ from paxenv_agents.lineup import Slot
 from runners import seating, single
 from runners.config import AgentConfig, ConfigError, ExperimentConfig
 from runners.config.coerce import coerce
+from runners.config.schema import ONE_LEARNER
 from runners.evolution import planning
 from runners.experiment import Experiment
 from runners.interventions import configured
@@ -23,6 +24,8 @@ from runners.sharding import make_mesh
 #: Games of an evaluation of `sarl`, at least; rollouts there may have a single one.
 MIN_SARL_EPISODES = 32
 STEP_OPTIONS = ("num_inner_steps", "num_outer_steps")
+#: With `es`, the option of `search` that is an individual's budget.
+INNER_BUDGET = "num_steps_per_iteration"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,7 +62,7 @@ class Plan:
     def num_eval_games(self) -> int:
         """Games of an evaluation."""
         games = self.config.eval_episodes
-        if games is None and self.config.runner == "sarl":
+        if games is None and self.config.runner in ONE_LEARNER:
             return max(self.config.num_envs, MIN_SARL_EPISODES)
         return games or self.config.num_envs
 
@@ -122,7 +125,7 @@ def prepare(config: ExperimentConfig) -> Plan:
     ]
     params_sampler = configured.payoff_sampler(config, env, params)
     num_steps = None
-    if config.runner == "sarl":
+    if config.runner in ONE_LEARNER:
         env, params = single.make_game(config, env, params, made)
         made = made[:1]
         num_steps = made[0].rollout_length(config.num_envs)
@@ -144,7 +147,7 @@ def prepare(config: ExperimentConfig) -> Plan:
     config = _completed(config, game, experiment, num_iterations)
     if config.runner != "eval":
         notices += rounding
-    if config.runner != "sarl":
+    if config.runner not in ONE_LEARNER:
         notices += seating.untrained(config.agents, experiment.slots)
     return Plan(config, game, experiment, params, num_iterations, notices)
 
@@ -193,7 +196,7 @@ def _slots(
         slots.append(
             seating.make_slot(i, entry, agent, env, config, num_steps, observed[i])
         )
-    if config.runner in ("rl", "sarl") and not any(slot.learns for slot in slots):
+    if config.runner in ("rl", *ONE_LEARNER) and not any(slot.learns for slot in slots):
         raise ConfigError(
             f"nobody learns in {' v '.join(a.name for a in config.agents)}: `paxrun "
             "eval` plays agents without training"
@@ -278,9 +281,12 @@ def _num_iterations(
         return config.es.num_generations, ()
     each = num_steps or env.num_inner_steps * env.num_outer_steps
     steps = each * config.num_envs * config.num_opponents * outer.num_trials
-    iterations = -(-config.total_timesteps // steps)
+    name, budget = "total_timesteps", config.total_timesteps
+    if config.runner == "es" and INNER_BUDGET in config.search:
+        name, budget = INNER_BUDGET, config.search[INNER_BUDGET]
+    iterations = -(-budget // steps)
     total = iterations * steps
-    if total == config.total_timesteps:
+    if total == budget:
         return iterations, ()
     games = f"{config.num_envs} games"
     if config.num_opponents > 1:
@@ -288,9 +294,8 @@ def _num_iterations(
     if outer.num_trials > 1:
         games += f" x {outer.num_trials} members"
     return iterations, (
-        f"total_timesteps={config.total_timesteps:_} is "
-        f"{config.total_timesteps / steps:.2f} iterations of {games} x {each} steps: "
-        f"{iterations} iterations are run, {total:_} steps",
+        f"{name}={budget:_} is {budget / steps:.2f} iterations of {games} x {each} "
+        f"steps: {iterations} iterations are run, {total:_} steps",
     )
 
 

@@ -10,7 +10,7 @@ from paxenv_agents.agent import Agent
 from paxenv_agents.lineup import Slot
 from runners.config import DEFAULT_LEARNER, AgentConfig, ConfigError, ExperimentConfig
 from runners.config.coerce import coerce
-from runners.config.schema import did_you_mean
+from runners.config.schema import ONE_LEARNER, did_you_mean
 from runners.interventions import configured
 from runners.interventions.observing import InTurn
 from runners.model_source import model_files
@@ -73,7 +73,8 @@ def make_agent(
         ValueError: If an option is unknown or refused.
     """
     where = f"agent{index + 1}"
-    trained = config.runner == "eval" or (config.runner == "sarl" and index > 0)
+    others = config.runner in ONE_LEARNER and index > 0
+    trained = config.runner == "eval" or others
     trained = trained or not agent.learning
     if trained and agent.model_path is not None:
         options = saved_record(agent)["config"]
@@ -226,7 +227,7 @@ def option_types(agent_class: Any, runner: str = "rl") -> dict[str, Any] | None:
     hints = typing.get_type_hints(holder)
     inherited = () if holder is not agent_class else dataclasses.fields(Agent)
     hidden = {field.name for field in inherited} | RUN_SETTINGS.keys()
-    if runner == "sarl":
+    if runner in ONE_LEARNER:
         hidden -= {"n_steps"}
     names = [f.name for f in dataclasses.fields(holder) if f.init]
     return {name: hints[name] for name in names if name not in hidden}

@@ -28,7 +28,7 @@ ELSEWHERE = (
 
 
 # Commands that resolve everything and run nothing if asked.
-DRY_RUNS = ("rl", "sarl", "eval", "run", "parity", "probe")
+DRY_RUNS = ("rl", "evo", "sarl", "online", "es", "eval", "run", "parity", "probe")
 
 
 class Snippet(NamedTuple):

@@ -13,6 +13,7 @@ LAST_LINE = {
     "custom_runner.py": "     3 ",
     "functional_api.py": "DQN: ",
     "gymnasium_env.py": "Acting at random in 4 coin games:",
+    "outer_loop.py": "ESRunner: learning_rate ",
     "on_policy_runner.py": "20 greedy episodes: mean",
     "pax_readme.py": "A fresh PPO agent in 2 games:",
     "pettingzoo_env.py": "player_1:",

@@ -11,6 +11,8 @@ COMMANDS = {
     "rl": "runners.cli.experiment",
     "evo": "runners.cli.experiment",
     "sarl": "runners.cli.experiment",
+    "online": "runners.cli.outer",
+    "es": "runners.cli.outer",
     "eval": "runners.cli.experiment",
     "resume": "runners.cli.experiment",
     "run": "runners.cli.experiment",
@@ -44,6 +46,7 @@ HELP = """Social-dilemma games and learning agents, from the command line.
   paxrun rl ipd/ppo num_envs=10 seed=3    change settings
   paxrun evo ipd/gs_v_tabular --quick     search an agent by evolution
   paxrun sarl --env CartPole              train one agent in a game of its own
+  paxrun es sarl/cartpole_es              search learning rates by evolution
   paxrun resume RUN_DIR                   go on with a run that was stopped
   paxrun eval --agent1 Grim --agent2 Random
   paxrun play IPD --against TitForTat     play it yourself

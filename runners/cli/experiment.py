@@ -10,6 +10,8 @@ import click
 from runners.cli.errors import SettingsCommand, failed_runs, user_errors
 
 INTERRUPTED = 130
+#: Runners that stand one level above training.
+OUTER = ("online", "es")
 
 _OPTIONS = (
     click.option("--config", "config_file", metavar="FILE", help="A YAML file."),
@@ -128,6 +130,11 @@ def resume(run_dir: str, which: str, as_json: bool) -> None:
     from runners.checkpoints.store import CheckpointError
     from runners.launch import resume_plan
 
+    if plan.config.runner in OUTER:
+        from runners.cli.outer import run_outer_plan
+
+        run_outer_plan(plan, as_json, run=run, which=which)
+        return
     step = int(which) if which.isdigit() else which
     with (
         user_errors(CheckpointError),
@@ -177,9 +184,18 @@ def run_experiment(words: tuple[str, ...], options: dict[str, Any]) -> None:
     go_on, overwrite = options.pop("resume", False), options.pop("overwrite", False)
     with user_errors(every_value_error=True):
         plan = plan_of_words(words, options)
+        if plan.config.runner in OUTER:
+            from runners.outer_loops.launch import check
+
+            check(plan)
     _announce(plan)
     if dry_run:
         _show(plan, as_json)
+        return
+    if plan.config.runner in OUTER:
+        from runners.cli.outer import run_outer_plan
+
+        run_outer_plan(plan, as_json, resume=go_on, overwrite=overwrite)
         return
     from runners.checkpoints.store import CheckpointError
     from runners.launch import resume_plan, run_plan

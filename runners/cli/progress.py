@@ -64,6 +64,22 @@ class ProgressObserver(Observer):
     def on_compile(self, what: str) -> None:
         self._progress.update(self._task, description=f"compiling {what}")
 
+    def on_row(self, done: int, total: int, row: dict[str, float]) -> None:
+        """Some of an outer loop is done."""
+        named = {
+            "fitness": row.get("fitness/best"),
+            "mean": row.get("fitness/mean"),
+            "return": row.get("episode/return/player_1"),
+        }
+        note = ", ".join(f"{k} {v:.3f}" for k, v in named.items() if v is not None)
+        self._progress.update(
+            self._task,
+            description=self._plan.title,
+            completed=done,
+            total=total,
+            note=note,
+        )
+
     def on_chunk(self, chunk: Chunk) -> None:
         rewards = [
             chunk.rows[f"episode/reward_per_step/player_{p + 1}"][:, -1].mean()

@@ -21,6 +21,7 @@ from runners.config.schema import (
     WandbConfig,
     did_you_mean,
 )
+from runners.config.search import build_search, normalised_search
 from runners.evolution.options import ESOptions, option_types, renamed
 
 Layer = dict[str, Any]
@@ -99,6 +100,8 @@ def normalise(data: Any, origin: str) -> Layer:
             value = {"quick": normalise(value, f"{origin}: quick")}
         elif key == "quick":
             value = {"quick": coerce(value, bool, "quick")}
+        elif key == "search":
+            value = {"search": normalised_search(value, origin)}
         elif key == "agents":
             value = {"agents": [_agent(a, "agents", origin) for a in value or []]}
         elif AGENT_KEY.match(key):
@@ -151,6 +154,8 @@ def build(layer: Layer) -> ExperimentConfig:
             values[key] = build_es(value)
         elif key == "payoff_sampler":
             values[key] = _build_payoff_sampler(value)
+        elif key == "search":
+            values[key] = build_search(value)
         else:
             values[key] = coerce(value, _FIELDS[key], key)
     return ExperimentConfig(**values)

@@ -9,10 +9,24 @@ from paxenv.registry import UnknownGameError, closest, find
 from runners.config.documents import dump, parse
 from runners.config.layers import Layer, build, merge, normalise
 from runners.config.overrides import parse_words
-from runners.config.schema import ConfigError, ExperimentConfig, as_dict
+from runners.config.schema import (
+    DEFAULT_LEARNER,
+    ConfigError,
+    ExperimentConfig,
+    as_dict,
+)
 
 DEFAULT_EXPERIMENT = "ipd/ppo_v_tft"
 OWN_TO_A_STORED_ONE = ("name", "description", "expected", "source", "bands")
+#: What stands for an outer loop without an experiment: sizes of an inner loop.
+OUTER_BASES: dict[str, Layer] = {
+    "online": {"num_envs": 8, "agents": [{"name": DEFAULT_LEARNER}]},
+    "es": {
+        "num_envs": 8,
+        "total_timesteps": 10_240,
+        "agents": [{"name": DEFAULT_LEARNER}],
+    },
+}
 LOCAL_FOLDER = Path("conf") / "experiment"
 
 
@@ -151,6 +165,9 @@ def _extended(data: Any, origin: str, seen: tuple[str, ...]) -> Layer:
 
 
 def _implied_base(layers: Sequence[Layer]) -> Layer:
+    runners = [str(layer["runner"]) for layer in layers if "runner" in layer]
+    if runners and runners[-1] in OUTER_BASES:
+        return OUTER_BASES[runners[-1]]
     ids = [layer["env"]["id"] for layer in layers if "id" in layer.get("env", {})]
     default = read_experiment(DEFAULT_EXPERIMENT)
     if not ids or _same_game(str(ids[-1]), default["env"]["id"]):

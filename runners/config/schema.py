@@ -7,7 +7,9 @@ from typing import Any
 from paxenv.registry import closest
 from runners.evolution.options import ESOptions
 
-RUNNERS = ("rl", "evo", "sarl", "eval")
+#: Runners that train player 1 alone, in endless play.
+ONE_LEARNER = ("sarl", "online", "es")
+RUNNERS = ("rl", "evo", "eval", *ONE_LEARNER)
 NON_FINITE = ("stop", "continue")
 CLOCKS = ("trial", "inner")
 RESETS = ("never", "trial")
@@ -165,7 +167,9 @@ class ExperimentConfig:
         runner: `"rl"` trains everybody who learns; `"evo"` searches the parameters of
             player 1, or of several, by evolution, against others who may learn within
             each trial; `"sarl"` trains player 1, to whom the others, who do not learn,
-            are a part of the game; `"eval"` plays without learning.
+            are a part of the game; `"online"` trains player 1 and evaluates it, and
+            `"es"` searches by evolution around such training; `"eval"` plays without
+            learning.
         env: The game.
         agents: One entry for each agent; empty means PPO for player 1. Players for
             whom nobody is named are played by the game's usual opponent.
@@ -200,6 +204,9 @@ class ExperimentConfig:
         save_dir: The run directory itself, instead of a new one under `exp_dir`.
         tensorboard: Whether metrics are also written for TensorBoard.
         wandb: Weights & Biases.
+        search: With `es`, the options of `runners.outer_loops.outer_config.ESConfig`
+            that are not settings of the run. `total_timesteps` is the budget of an
+            individual where `num_steps_per_iteration` is left out.
     """
 
     name: str = ""
@@ -233,6 +240,7 @@ class ExperimentConfig:
     save_dir: str | None = None
     tensorboard: bool = True
     wandb: WandbConfig = dataclasses.field(default_factory=WandbConfig)
+    search: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
         _check_member("runner", self.runner, RUNNERS)
@@ -285,6 +293,7 @@ def as_dict(config: ExperimentConfig) -> dict[str, Any]:
         data["es"] = {**own, **options}
     if config.payoff_sampler is not None:
         data["payoff_sampler"] = _plain(dataclasses.asdict(config.payoff_sampler))
+    data["search"] = _plain(config.search)
     return data
 
 

@@ -1,0 +1,1 @@
+"""Loops one level above training: an inner loop is repeated, changed and searched."""

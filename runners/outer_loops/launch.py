@@ -1,0 +1,346 @@
+"""An outer loop from plan to results: its run directory, logs and checkpoints."""
+
+import dataclasses
+import time
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+
+from paxenv_agents import weights
+from runners import models
+from runners.checkpoints.files import read_record
+from runners.checkpoints.store import CheckpointStore
+from runners.config import ConfigError, ExperimentConfig
+from runners.config.schema import as_dict
+from runners.interrupt import Interrupt
+from runners.loop import NonFiniteError
+from runners.metrics_log import MetricsLog, open_metrics_log
+from runners.outer_loops.es_runner import ESRunner
+from runners.outer_loops.online_runner import OnlineRunner
+from runners.outer_loops.outer_config import OuterConfig, es_config
+from runners.outer_loops.outer_runner import OuterRunner, Results
+from runners.outer_loops.search_space import make_space
+from runners.outer_loops.targets import unplanned
+from runners.plan import INNER_BUDGET, Plan
+from runners.rows import FINITE
+from runners.run_dir import RunDir
+from runners.sinks import Position
+from runners.summary import estimates
+
+#: `(done, in all, metrics)`.
+OnRow = Callable[[int, int, dict[str, float]], None]
+
+
+@dataclasses.dataclass(frozen=True)
+class OuterOutcome:
+    """What an outer loop came to.
+
+    Attributes:
+        plan: What ran.
+        train: Its training results.
+        evaluation: Its evaluation results.
+        seconds: Wall-clock seconds, with compilation.
+        interrupted: Whether the user stopped it.
+    """
+
+    plan: Plan
+    train: dict[str, Any]
+    evaluation: dict[str, Any]
+    seconds: float
+    interrupted: bool
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns plain data for `results.json`."""
+        config = self.plan.config
+        flat = {
+            name: np.array([value])
+            for name, value in self.evaluation.items()
+            if not isinstance(value, dict)
+        }
+        return {
+            "experiment": config.name,
+            "game": self.plan.game.id,
+            "agents": list(self.plan.names),
+            "runner": config.runner,
+            "seed": config.seed,
+            "num_seeds": 1,
+            "num_envs": config.num_envs,
+            "env_steps_per_seed": self.train["env_step"],
+            "env_steps": self.train["env_step"],
+            "seconds": round(self.seconds, 3),
+            "interrupted": self.interrupted,
+            "mode": self.plan.mode,
+            "train": _finite(self.train),
+            "eval": _finite(self.evaluation),
+            "metrics": {name: e.as_dict() for name, e in estimates(flat).items()},
+        }
+
+
+def make_runner(plan: Plan) -> OuterRunner:
+    """Returns the runner of a plan, before its first step.
+
+    Raises:
+        ConfigError: If something does not fit together.
+    """
+    config = plan.config
+    _check(config)
+    agent = unplanned(plan.experiment.slots[0].agent)
+    settings: dict[str, Any] = {
+        "num_envs": config.num_envs,
+        "eval_episodes": plan.num_eval_games,
+        "deterministic": config.deterministic,
+        "seed": config.seed,
+        "log_interval": config.log_interval or plan.steps_per_iteration,
+        "num_steps": config.total_timesteps,
+    }
+    try:
+        if config.runner == "online":
+            online = OuterConfig(**settings)
+            runner = OnlineRunner(agent, plan.env, plan.params, online)
+        else:
+            search = {INNER_BUDGET: config.total_timesteps, **config.search}
+            es = es_config(search, **settings)
+            runner = ESRunner(agent, plan.env, plan.params, es)
+        for state in models.load_models(plan).values():
+            params = jax.tree.map(lambda x: x[0], state.params)
+            learner = runner.agent.training_state.replace(params=params)
+            if isinstance(runner, ESRunner):
+                runner.start_from(learner)
+            else:
+                runner.agent.training_state = learner
+    except ConfigError:
+        raise
+    except ValueError as error:
+        raise ConfigError(str(error)) from error
+    return runner
+
+
+def check(plan: Plan) -> None:
+    """Finds what does not fit together, without a compile.
+
+    Raises:
+        ConfigError: If a setting or a search target does not fit.
+    """
+    config = plan.config
+    _check(config)
+    if config.runner != "es":
+        return
+    agent = plan.experiment.slots[0].agent
+    learner = jax.eval_shape(agent.init_state, jax.random.key(0))
+    try:
+        make_space(es_config(config.search), agent, learner, plan.params)
+    except ValueError as error:
+        raise ConfigError(str(error)) from error
+
+
+def run_outer(
+    plan: Plan,
+    make_run_dir: Callable[[], RunDir],
+    *,
+    resume: str | None = None,
+    on_start: Callable[[RunDir], None] | None = None,
+    on_row: OnRow | None = None,
+    notice: Callable[[str], None] | None = None,
+) -> tuple[OuterOutcome, RunDir]:
+    """Runs a plan of an outer loop and returns (outcome, run directory).
+
+    Args:
+        plan: What to run.
+        make_run_dir: Called once everything fits together.
+        resume: The checkpoint of the run directory from which to go on: its steps, or
+            "latest"; None begins afresh.
+        on_start: Told the run directory.
+        on_row: Told how far it is.
+        notice: Told what the user should know.
+
+    Raises:
+        ConfigError: If the plan does not fit together; nothing has been written then.
+        CheckpointError: If a checkpoint is missing or does not fit the plan.
+        NonFiniteError: If training diverges.
+    """
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        runner = make_runner(plan)
+    for warning in caught:
+        if notice is not None:
+            notice(str(warning.message))
+    run_dir = make_run_dir()
+    if on_start is not None:
+        on_start(run_dir)
+    run = _Run(plan, runner, run_dir, on_row)
+    try:
+        outcome = run.run(resume)
+    except BaseException:
+        run_dir.finish("failed")
+        raise
+    run_dir.finish("interrupted" if outcome.interrupted else "finished")
+    return outcome, run_dir
+
+
+class _Run:
+    """A runner in its run directory."""
+
+    def __init__(
+        self, plan: Plan, runner: OuterRunner, run_dir: RunDir, on_row: OnRow | None
+    ) -> None:
+        self.plan, self.runner, self.run_dir = plan, runner, run_dir
+        self._on_row = on_row
+        self._saved: int | None = None
+        self._previous = self._done
+        self._seconds = 0.0
+        self._began = time.perf_counter()
+
+    @property
+    def _done(self) -> tuple[int, int]:
+        """(Iterations or generations, environment steps) so far."""
+        runner = self.runner
+        if isinstance(runner, ESRunner):
+            return runner.generation, runner.env_steps
+        return runner.agent.iteration, runner.agent.env_steps
+
+    @property
+    def _total(self) -> int:
+        if isinstance(self.runner, ESRunner):
+            return self.runner.config.iterations
+        return self.plan.num_iterations
+
+    def run(self, resume: str | None) -> OuterOutcome:
+        config, runner = self.plan.config, self.runner
+        device = jax.devices()[0]
+        self.run_dir.write_meta(
+            status="running", device=f"{device.platform}: {device.device_kind}"
+        )
+        store = CheckpointStore(
+            self.run_dir.checkpoints,
+            max_to_keep=config.max_checkpoints,
+            keep_period=config.keep_period,
+        )
+        with store, Interrupt() as interrupt:
+            position = None if resume is None else self._restore(store, resume)
+            with open_metrics_log(config, self.run_dir, position) as log:
+                runner.should_stop = lambda: interrupt.requested
+                runner.on_row = lambda i, steps, row: self._log(log, i, steps, row)
+                runner.on_progress = lambda: self._save_if_due(store, log)
+                # What is saved is the state of training, before the last evaluation.
+                train, evaluation = self._results(store, log)
+                done, steps = self._done
+                flat = {k: v for k, v in evaluation.items() if not isinstance(v, dict)}
+                log.log_evaluation(steps, done, flat)
+                log.flush()
+        interrupted = done < self._total
+        outcome = OuterOutcome(
+            self.plan, train, evaluation, self._now(), interrupted=interrupted
+        )
+        self._save_model()
+        self.run_dir.write_results(outcome.as_dict())
+        self._draw()
+        return outcome
+
+    def _results(self, store: CheckpointStore, log: MetricsLog) -> Results:
+        runner = self.runner
+        if not isinstance(runner, ESRunner):
+            results = runner.run()
+            self._save(store, log)
+            return results
+        runner.search()
+        self._save(store, log)
+        return runner.results()
+
+    def _log(
+        self, log: MetricsLog, iteration: int, steps: int, row: dict[str, float]
+    ) -> None:
+        now = self._now()
+        log.log(steps, iteration, {**row, "time/seconds": round(now, 3)})
+        if self._on_row is not None:
+            self._on_row(iteration, self._total, row)
+        if self.plan.config.non_finite == "stop":
+            failed = row.get("population/failed")
+            size = getattr(self.runner.config, "population_size", None)
+            if row.get(FINITE, 1.0) != 1.0 or (failed is not None and failed == size):
+                log.flush()
+                raise NonFiniteError(iteration, 0, steps)
+
+    def _save_if_due(self, store: CheckpointStore, log: MetricsLog) -> None:
+        before, (_, steps) = self._previous[1], self._done
+        self._previous = self._done
+        every = self.plan.config.checkpoint_interval
+        if every and steps // every > before // every:
+            self._save(store, log)
+
+    def _save(self, store: CheckpointStore, log: MetricsLog) -> None:
+        done, steps = self._done
+        if self._saved == done:
+            return
+        self._saved = done
+        log.flush()
+        config, runner = self.plan.config, self.runner
+        meta = {
+            "experiment": config.name,
+            "config": as_dict(config),
+            "iteration": done,
+            "env_steps": steps,
+            "seed": config.seed,
+            "seconds": self._now(),
+            "outer": runner.about(),
+            "versions": self.run_dir.read_meta().get("versions", {}),
+        }
+        store.save(steps, runner.snapshot(), meta)
+
+    def _restore(self, store: CheckpointStore, which: str) -> Position:
+        path = store.find(int(which) if which.isdigit() else which)
+        template = self.runner.template(dict(read_record(path).meta["outer"]))
+        state, meta = store.restore(template, path)
+        self.runner.restore(state)
+        self._saved, self._seconds = int(meta["iteration"]), float(meta["seconds"])
+        self._previous = self._done
+        return Position(*self._done)
+
+    def _now(self) -> float:
+        return self._seconds + time.perf_counter() - self._began
+
+    def _save_model(self) -> None:
+        config, handle = self.plan.config, self.runner.agent
+        meta = {"game": self.plan.game.id, "experiment": config.name, "seed_index": 0}
+        weights.save_agent(
+            *(self.run_dir.model(1), handle.agent, handle.params, meta),
+            name=config.agents[0].name,
+        )
+
+    def _draw(self) -> None:
+        if self.plan.config.plot and isinstance(self.runner, ESRunner):
+            from runners.jsonl import read_rows
+            from runners.outer_loops.picture import draw_fitness
+
+            rows = read_rows(self.run_dir.metrics)
+            draw_fitness(self.run_dir.artifacts / "fitness.png", rows, self.plan.title)
+
+
+def _check(config: ExperimentConfig) -> None:
+    """Raises ConfigError for settings that outer loops do not have."""
+    for name, least in (
+        ("num_seeds", 1),
+        ("num_devices", 1),
+        ("fsdp_devices", 1),
+        ("eval_interval", 0),
+    ):
+        if getattr(config, name) > least:
+            raise ConfigError(
+                f"{name}={getattr(config, name)} is for `paxrun rl` and `sarl`; "
+                f"`paxrun {config.runner}` takes {name}={least}"
+            )
+    if config.search and config.runner != "es":
+        raise ConfigError("search is for `paxrun es`: write runner=es, or take it out")
+
+
+def _finite(value: Any) -> Any:
+    """Returns plain data with None for numbers that are not finite."""
+    if isinstance(value, dict):
+        return {name: _finite(v) for name, v in value.items()}
+    if isinstance(value, list):
+        return [_finite(v) for v in value]
+    if isinstance(value, float) and value - value != 0.0:
+        return None
+    return value

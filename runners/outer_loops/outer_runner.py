@@ -1,0 +1,154 @@
+"""The base of loops that stand one level above training."""
+
+import abc
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+
+from paxenv_agents.agent import Agent
+from paxenv_agents.registry import make_agent
+from runners.one_player import game_of
+from runners.outer_loops.handle import AgentHandle, OnRow
+from runners.outer_loops.hooks import Hook
+from runners.outer_loops.outer_config import OuterConfig
+from runners.program import run_keys
+
+Results = tuple[dict[str, Any], dict[str, Any]]
+
+
+class OuterRunner(abc.ABC):
+    """Wraps an agent and a game, and repeats, changes or searches their inner loop.
+
+    A subclass writes `run()`, in terms of `train`, `evaluate` and `agent`.
+
+    Attributes:
+        config: How it runs.
+        agent: The inner loop: everything that a runner may see or do goes through it.
+
+    Example:
+        >>> class Curriculum(OuterRunner):
+        ...     def run(self):
+        ...         for gravity in (5.0, 9.8, 15.0):
+        ...             self.agent.set_hyperparam("env.gravity", gravity)
+        ...             train_results = self.train(self.config.num_steps)
+        ...         return train_results, self.evaluate()
+    """
+
+    config_class: type[OuterConfig] = OuterConfig
+
+    def __init__(
+        self,
+        agent: Agent | str,
+        env: Any,
+        env_params: Any = None,
+        config: OuterConfig | None = None,
+        *,
+        hooks: Sequence[Hook] = (),
+    ) -> None:
+        """Makes a runner with a fresh agent.
+
+        Args:
+            agent: A learner made for the game, or its name.
+            env: A native game of one player (`SinglePlayer` makes one of a dilemma), or
+                the name of one.
+            env_params: Its numbers; None: its own.
+            config: How it runs; None: all defaults.
+            hooks: Components inside the inner loop.
+
+        Raises:
+            ValueError: If something does not fit together.
+        """
+        env, env_params = _game(env, env_params)
+        made = make_agent(agent, env) if isinstance(agent, str) else agent
+        if not made.learns:
+            raise ValueError(
+                f"{type(made).__name__} does not learn: an outer loop needs a learner"
+            )
+        self.config = self.config_class() if config is None else config
+        if not isinstance(self.config, self.config_class):
+            raise ValueError(
+                f"{type(self).__name__} takes a {self.config_class.__name__}, got "
+                f"{type(self.config).__name__}"
+            )
+        (self.key,) = run_keys(self.config.seed)
+        self.agent = AgentHandle(
+            made, env, env_params, self.config, self.key, tuple(hooks)
+        )
+        self.on_row: OnRow | None = None
+        self.on_progress: Callable[[], None] | None = None
+        self.should_stop: Callable[[], bool] = lambda: False
+
+    @abc.abstractmethod
+    def run(self) -> Results:
+        """Runs to the end and returns (training results, evaluation results).
+
+        The first has `step` and `env_step`; the second the statistics of `evaluate`,
+        `mean_eval_reward` among them.
+        """
+
+    def train(self, num_steps: int, env: Any = None) -> dict[str, Any]:
+        """Trains the agent and returns what it came to, as `AgentHandle.train`.
+
+        Args:
+            num_steps: Environment steps; rounded up to whole iterations.
+            env: Another game of the same spaces to go on in: the game, its name, or
+                (game, numbers). None: the one where the agent is.
+        """
+        if env is not None:
+            self.agent.set_env(*_pair(env))
+        self.agent.should_stop = self.should_stop
+        self.agent.on_row = self._row
+        return self.agent.train(num_steps)
+
+    def evaluate(self) -> dict[str, Any]:
+        """Returns statistics of whole episodes in games of their own, by name.
+
+        `mean_eval_reward`, `eval/mean_reward`, `eval/std_reward` and so on. Changes
+        nothing.
+        """
+        return self.agent.evaluate()
+
+    def snapshot(self) -> Any:
+        """Returns everything that `run` changes, a pytree of arrays."""
+        return self.agent.snapshot()
+
+    def about(self) -> dict[str, Any]:
+        """Returns what must be known of a snapshot before it is read; JSON."""
+        return {}
+
+    def template(self, about: dict[str, Any]) -> Any:
+        """Returns what a snapshot looks like, to read it from a file.
+
+        Args:
+            about: What `about` said when it was saved.
+        """
+        del about
+        return self.snapshot()
+
+    def restore(self, snapshot: Any) -> None:
+        """Goes on from a snapshot: `run` then ends as if it had not stopped."""
+        self.agent.restore(snapshot)
+
+    def _row(self, iteration: int, env_steps: int, metrics: dict[str, float]) -> None:
+        if self.on_row is not None:
+            self.on_row(iteration, env_steps, metrics)
+        if self.on_progress is not None:
+            self.on_progress()
+
+
+def _pair(env: Any) -> tuple[Any, Any]:
+    return _game(*env) if isinstance(env, tuple) else _game(env, None)
+
+
+def _game(env: Any, env_params: Any) -> tuple[Any, Any]:
+    """Returns (game of one player, numbers)."""
+    if isinstance(env, str):
+        import paxenv
+
+        env, own = paxenv.make(env)
+        env_params = own if env_params is None else env_params
+    env = game_of(env)
+    if env_params is None:
+        env_params = env.default_params
+    return env, jax.tree.map(jax.numpy.asarray, env_params)

@@ -1,0 +1,200 @@
+"""A population of inner loops, each from a clean copy of one parent."""
+
+import dataclasses
+import functools
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from paxenv_agents.types import TrainingState
+from runners.outer_loops import inner_loop
+from runners.outer_loops.inner_loop import InnerLoop
+from runners.outer_loops.search_space import SearchSpace, Solution
+from runners.rows import Row
+
+#: What a search maximises.
+FITNESS = "mean_eval_reward"
+
+
+@dataclasses.dataclass(frozen=True)
+class Trial:
+    """What every individual goes through. Frozen and hashable.
+
+    Attributes:
+        loop: Its inner loop.
+        space: What a solution says.
+        trains: Whether it trains before it is evaluated.
+        own_game: Whether it is evaluated in its own game, or in the parent's.
+        repeats: How often it trains, each time with keys of its own.
+    """
+
+    loop: InnerLoop
+    space: SearchSpace
+    trains: bool
+    own_game: bool
+    repeats: int = 1
+
+
+class Parent(NamedTuple):
+    """What every individual begins with.
+
+    Attributes:
+        learner: The training state.
+        env_params: The game's numbers.
+        hooks: The hooks' states.
+        train_key: Of its training; all share it, so their noise is the same.
+        eval_key: Of its evaluation; all share it.
+    """
+
+    learner: TrainingState
+    env_params: Any
+    hooks: tuple[Any, ...]
+    train_key: jax.Array
+    eval_key: jax.Array
+
+
+class Judged(NamedTuple):
+    """What became of a population.
+
+    Attributes:
+        statistics: Of each individual's evaluation, by name, `[population]`.
+        steps: Environment steps that each has learnt from, int32 `[population]`.
+        learner: The training state of the best one.
+        hooks: The hooks' states of the best one.
+    """
+
+    statistics: Row
+    steps: jax.Array
+    learner: TrainingState
+    hooks: tuple[Any, ...]
+
+
+def score(fitness: jax.Array) -> jax.Array:
+    """Returns fitness with -inf for what is not finite: such a one is never best."""
+    return jnp.where(jnp.isfinite(fitness), fitness, -jnp.inf)
+
+
+def _individual(
+    trial: Trial, parent: Parent, num_iterations: jax.Array, solution: Solution
+) -> Judged:
+    """Trains and evaluates one individual; of several repeats keeps the best."""
+    if trial.repeats == 1:
+        return _once(trial, parent, num_iterations, solution)
+
+    def repeat(number: jax.Array) -> Judged:
+        keyed = parent._replace(
+            train_key=jax.random.fold_in(parent.train_key, number),
+            eval_key=jax.random.fold_in(parent.eval_key, number),
+        )
+        return _once(trial, keyed, num_iterations, solution)
+
+    every = jax.vmap(repeat)(jnp.arange(trial.repeats))
+    best = jnp.argmax(score(every.statistics[FITNESS]))
+    return Judged(
+        statistics={n: _pooled(n, x) for n, x in every.statistics.items()},
+        steps=every.steps.sum(),
+        learner=jax.tree.map(lambda x: x[best], every.learner),
+        hooks=jax.tree.map(lambda x: x[best], every.hooks),
+    )
+
+
+def _pooled(name: str, values: jax.Array) -> jax.Array:
+    """Returns one statistic of all repeats."""
+    if name == "eval/n_episodes":
+        return values.sum()
+    if name in ("eval/min_reward", "eval/max_reward"):
+        return values.min() if "min" in name else values.max()
+    return values.mean()
+
+
+def _once(
+    trial: Trial, parent: Parent, num_iterations: jax.Array, solution: Solution
+) -> Judged:
+    loop = trial.loop
+    learner, env_params = trial.space.applied(
+        parent.learner, parent.env_params, solution
+    )
+    state = inner_loop.begin(loop, learner, env_params, parent.train_key, parent.hooks)
+    if trial.trains:
+        state, _ = inner_loop.advance(loop, state, num_iterations)
+    game = env_params if trial.own_game else parent.env_params
+    statistics = inner_loop.evaluate(loop, state.learner, game, parent.eval_key)
+    steps = state.learner.timesteps - parent.learner.timesteps
+    return Judged(statistics, steps, state.learner, state.hooks)
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def judge_together(
+    trial: Trial, parent: Parent, num_iterations: jax.Array, members: Solution
+) -> Judged:
+    """Returns what became of a population, trained side by side.
+
+    Args:
+        trial: What it goes through; static.
+        parent: What every individual begins with; a copy for each.
+        num_iterations: Iterations of training; traced.
+        members: Solutions, leaves `[population, ...]`.
+    """
+    individual = functools.partial(_individual, trial, parent, num_iterations)
+    every = jax.vmap(individual)(members)
+    best = jnp.argmax(score(every.statistics[FITNESS]))
+    return every._replace(
+        learner=jax.tree.map(lambda x: x[best], every.learner),
+        hooks=jax.tree.map(lambda x: x[best], every.hooks),
+    )
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def judge_some(
+    trial: Trial,
+    parent: Parent,
+    num_iterations: jax.Array,
+    members: Solution,
+    indices: jax.Array,
+    count: jax.Array,
+) -> Judged:
+    """Returns what became of some of a population, trained one after another.
+
+    One compile serves any number of them. The others' statistics are NaN.
+
+    Args:
+        trial: What they go through; static.
+        parent: What every individual begins with; a copy for each.
+        num_iterations: Iterations of training; traced.
+        members: Solutions, leaves `[population, ...]`.
+        indices: Which ones, int32 `[population]`; the first `count` are read.
+        count: How many; traced, at least 1.
+    """
+    size = indices.shape[0]
+
+    def judged(i: Any) -> Judged:
+        solution = jax.tree.map(lambda x: x[indices[i]], members)
+        return _individual(trial, parent, num_iterations, solution)
+
+    def step(i: Any, carry: tuple[Judged, jax.Array]) -> tuple[Judged, jax.Array]:
+        old, best = carry
+        new, place = judged(i), indices[i]
+        found = score(new.statistics[FITNESS])
+        better = found > best
+        learner, hooks = jax.tree.map(
+            lambda x, y: jnp.where(better, x, y),
+            (new.learner, new.hooks),
+            (old.learner, old.hooks),
+        )
+        statistics = {
+            name: x.at[place].set(new.statistics[name])
+            for name, x in old.statistics.items()
+        }
+        steps = old.steps.at[place].set(new.steps)
+        return Judged(statistics, steps, learner, hooks), jnp.maximum(found, best)
+
+    shapes = jax.eval_shape(judged, 0)
+    statistics = {
+        name: jnp.full(size, jnp.nan if x.dtype != jnp.int32 else 0, x.dtype)
+        for name, x in shapes.statistics.items()
+    }
+    nothing = Judged(statistics, jnp.zeros(size, jnp.int32), parent.learner, shapes[3])
+    hooks = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes.hooks)
+    opening = (nothing._replace(hooks=hooks), jnp.float32(-jnp.inf))
+    return jax.lax.fori_loop(0, count, step, opening)[0]

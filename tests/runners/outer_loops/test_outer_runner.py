@@ -1,0 +1,221 @@
+"""Runners one level above training, and the handle through which they see it."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from outer_fakes import climber
+
+import paxenv
+import paxenv_agents
+from paxenv.single_player import SinglePlayer
+from paxenv_agents.types import Sample
+from runners.outer_loops.hooks import Hook
+from runners.outer_loops.online_runner import OnlineRunner
+from runners.outer_loops.outer_config import ESConfig, OuterConfig
+from runners.outer_loops.outer_runner import OuterRunner
+
+
+def online(config=None, hooks=(), **options):
+    agent, env, params = climber(**options)
+    config = config or OuterConfig(num_steps=10, eval_episodes=3)
+    return OnlineRunner(agent, env, params, config, hooks=hooks)
+
+
+@pytest.fixture(scope="module")
+def trained():
+    """A climber after 10 steps, which are three updates of 4: runner, results."""
+    runner = online()
+    return runner, runner.run()
+
+
+def test_an_online_runner_trains_and_evaluates(trained):
+    """Rows 24 to 27: two dicts, the budget, and what the agent is worth after it."""
+    runner, (train, evaluation) = trained
+    assert train["env_step"] == train["step"] == 12
+    assert train["iteration"] == 3
+    assert train["train/player_1/loss/total"] == pytest.approx(-0.75)
+    assert evaluation["mean_eval_reward"] == pytest.approx(2 * 0.75)
+    assert evaluation["eval/mean_reward"] == evaluation["mean_eval_reward"]
+    assert evaluation["eval/n_episodes"] == 3
+    assert float(runner.agent.params["level"]) == pytest.approx(0.75)
+
+
+def test_everything_of_the_learner_can_be_read_after_a_run(trained):
+    """Row 49."""
+    runner, _ = trained
+    assert int(runner.agent.training_state.timesteps) == 12
+    assert runner.agent.hyperparams["learning_rate"] == 0.25
+    assert runner.agent.env is runner.agent.loop.experiment.env
+    assert runner.agent.env_steps == 12
+
+
+def test_an_evaluation_changes_nothing(trained):
+    runner, (_, evaluation) = trained
+    before = jax.tree.leaves(runner.agent.params)
+    assert runner.evaluate() == evaluation
+    assert jax.tree.leaves(runner.agent.params) == before
+
+
+def test_a_subclass_writes_run_and_changes_the_game_on_the_way():
+    """Rows 21 to 23: training goes on from game to game."""
+    agent, env, params = climber()
+
+    class Tasks(OuterRunner):
+        def run(self):
+            seen = []
+            for unit in (1.0, 3.0):
+                self.train(8, (env, params.replace(unit=jnp.float32(unit))))
+                seen.append(self.evaluate()["mean_eval_reward"])
+            return {"env_step": self.agent.env_steps}, {"seen": seen}
+
+    runner = Tasks(agent, env, params, OuterConfig(num_steps=8, eval_episodes=3))
+    train, evaluation = runner.run()
+    assert train["env_step"] == 16
+    # Two updates in each game: levels 0.5 and 1.0.
+    assert evaluation["seen"] == pytest.approx([2 * 0.5, 2 * 3.0 * 1.0])
+
+
+def test_a_runner_without_run_cannot_be_made():
+    agent, env, params = climber()
+    with pytest.raises(TypeError, match="run"):
+        OuterRunner(agent, env, params)  # type: ignore[abstract]
+
+
+def test_a_hyperparameter_is_set_by_name_and_used(trained):
+    """Row 38; M15: the learner reads it from then on."""
+    runner = online()
+    runner.agent.set_hyperparam("lr", 2.0)
+    runner.agent.set_hyperparam("env.unit", 10.0)
+    runner.train(4)
+    assert float(runner.agent.params["level"]) == pytest.approx(2.0)
+    assert runner.evaluate()["mean_eval_reward"] == pytest.approx(2 * 10.0 * 2.0)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("lerning_rate", "did you mean 'learning_rate'"),
+        ("env.units", "did you mean 'env.unit'"),
+        ("_n_units", "Hyperparameters: "),
+    ],
+)
+def test_an_unknown_name_is_an_error(trained, name, said):
+    runner, _ = trained
+    with pytest.raises(ValueError, match=said):
+        runner.agent.set_hyperparam(name, 1.0)
+
+
+@pytest.mark.slow
+def test_an_option_makes_another_program_and_keeps_what_was_learnt():
+    runner = online()
+    runner.train(4)
+    runner.agent.set_hyperparam("_batch_size", 4)
+    runner.train(4)
+    assert float(runner.agent.params["level"]) == pytest.approx(0.25 + 4 * 0.25)
+
+
+def test_an_option_that_changes_the_networks_starts_afresh_with_a_warning():
+    runner = online()
+    runner.agent.set_hyperparam("lr", 0.5)
+    with pytest.warns(UserWarning, match="starts afresh"):
+        runner.agent.set_hyperparam("n_units", 7)
+    assert runner.agent.params["critic"].shape == (7,)
+    assert runner.agent.hyperparams["learning_rate"] == 0.5
+
+
+def test_a_runner_may_update_by_itself_and_write_parameters():
+    """Row 48."""
+    runner = online()
+    runner.agent.params = {**runner.agent.params, "level": jnp.float32(5.0)}
+    nothing = dict.fromkeys(Sample._fields)
+    sample = Sample(**{**nothing, "rewards": jnp.zeros((2, 1))})
+    runner.agent.update(sample, jnp.zeros((1, 1)))
+    assert float(runner.agent.params["level"]) == pytest.approx(5.25)
+    with pytest.raises(ValueError, match="another agent"):
+        runner.agent.params = {"level": jnp.float32(5.0)}
+    with pytest.raises(ValueError, match="no replay"):
+        _ = runner.agent.buffer
+
+
+@pytest.mark.slow
+def test_a_hook_sets_hyperparameters_inside_the_loop():
+    """Row 50: the rate doubles after each update: 0.25 + 0.5 + 1."""
+
+    def double(state, context):
+        return state + 1, {"learning_rate": 2 * context.hyper["learning_rate"]}
+
+    runner = online(hooks=(Hook(lambda: jnp.int32(0), double),))
+    runner.train(12)
+    assert float(runner.agent.params["level"]) == pytest.approx(1.75)
+    assert [int(n) for n in runner.agent.hook_states] == [3]
+
+
+def test_a_hook_that_sets_what_is_no_hyperparameter_is_an_error():
+    hook = Hook(lambda: (), lambda state, context: (state, {"rate": 1.0}))
+    runner = online(hooks=(hook,))
+    with pytest.raises(ValueError, match="a hook sets rate"):
+        runner.train(4)
+
+
+def test_a_training_that_goes_on_ends_with_the_same_bits(trained):
+    whole, results = trained
+    first, second = online(), online()
+    first.train(4)
+    second.restore(first.snapshot())
+    assert second.run() == results
+    for a, b in zip(
+        jax.tree.leaves(whole.agent.params),
+        jax.tree.leaves(second.agent.params),
+        strict=True,
+    ):
+        assert np.asarray(a).tobytes() == np.asarray(b).tobytes()
+
+
+def test_rows_are_logged_where_they_are_due():
+    runner, rows = (
+        online(OuterConfig(num_steps=10, eval_episodes=3, log_interval=8)),
+        [],
+    )
+    runner.on_row = lambda iteration, steps, row: rows.append((iteration, steps))
+    runner.train(20)
+    assert rows == [(2, 8), (4, 16), (5, 20)]
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: OuterConfig(num_steps=0), "num_steps"),
+        (lambda: OuterConfig(seed=2**31), "seed"),
+        (lambda: online(ESConfig()).config and online("x"), "takes a OuterConfig"),
+        (lambda: OnlineRunner("TitForTat", "CartPole-v1"), "TitForTat"),
+        (lambda: OnlineRunner("PPO", "IPD"), "has 2 players"),
+    ],
+)
+def test_a_mistake_is_named(make, said):
+    with pytest.raises(ValueError, match=said):
+        make()
+
+
+def test_a_game_of_other_spaces_is_refused(trained):
+    runner, _ = trained
+    with pytest.raises(ValueError, match="observation_space"):
+        runner.train(4, "CartPole-v1")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["PPO", "DQN"])
+def test_a_dilemma_is_an_inner_loop_with_the_other_player_inside(name):
+    """PPO against AllD: nothing pays but to defect, -2 a step."""
+    game, params = paxenv.make("IPD-v0", num_inner_steps=10)
+    env = SinglePlayer(game, 0, (paxenv_agents.make_agent("AllD", game, player=1),))
+    agent = paxenv_agents.make_agent(name, env, player=0, hidden_sizes=(8,))
+    config = OuterConfig(num_steps=512, num_envs=4, eval_episodes=4)
+    runner = OnlineRunner(agent, env, env.make_params(params), config)
+    train, evaluation = runner.run()
+    assert train["env_step"] == 512
+    assert -30.0 <= evaluation["mean_eval_reward"] <= -20.0
+    if name == "DQN":
+        assert int(runner.agent.buffer.filled) > 0
+    runner.agent.set_hyperparam("env.payoff_matrix", jnp.zeros((4, 2)))
+    assert runner.evaluate()["mean_eval_reward"] == 0.0
