@@ -11,6 +11,7 @@ from paxenv_agents.lineup import Slot
 from paxenv_agents.play import Trial
 from paxenv_agents.stream import Rollout
 from paxenv_agents.types import Stats, TrainingState
+from runners.evolution.population import Generation
 
 Row = dict[str, jax.Array]
 
@@ -21,7 +22,7 @@ RETURNS = "episode/returns"
 
 
 def rollout_row(
-    env: Environment, slots: tuple[Slot, ...], play: Trial | Rollout
+    env: Environment, slots: tuple[Slot, ...], play: Trial | Rollout | Generation
 ) -> Row:
     """Returns the metrics of what was played, float32 scalars by name.
 

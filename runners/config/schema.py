@@ -216,7 +216,7 @@ def as_dict(config: ExperimentConfig) -> dict[str, Any]:
     es = data.pop("es")
     if config.runner == "evo" or es != ESOptions():
         own = {f.name: getattr(es, f.name) for f in dataclasses.fields(es)}
-        data["es"] = {**own, **own.pop("options")}
+        data["es"] = own | own.pop("options")
     return data
 
 

@@ -101,6 +101,11 @@ class Strategy:
         return GRADIENT if "optimizer" in self.arguments else OWN
 
     @property
+    def summary(self) -> str:
+        """What evosax calls it."""
+        return (self.make.__doc__ or "").strip().split("\n")[0].rstrip(".")
+
+    @property
     def several(self) -> bool:
         """Whether it has several sub-populations, each with a mean."""
         return "num_populations" in self.arguments

@@ -30,7 +30,18 @@ RUNS = {
         *("agent1=RecurrentPPO", "agent1.entropy_coeff_end=0.0", "num_seeds=2"),
         *("agent2=RecurrentPPO", "agent2.num_minibatches=2", "total_timesteps=400"),
     ),
+    "evolution": (
+        *("runner=evo", "env=IPD", "env.num_inner_steps=4", "num_outer_steps=2"),
+        *("agent1=PPO", "agent1.hidden_sizes=[4]", "agent2=Tabular", "num_envs=2"),
+        *("agent2.num_minibatches=2", "num_seeds=2", "popsize=4", "top_k=2"),
+        *("num_generations=20", "es.sigma_decay=0.9", "eval_interval=640"),
+    ),
 }
+#: Evolution compiles for long.
+NAMES = [
+    pytest.param(name, marks=[pytest.mark.slow] * (name == "evolution"))
+    for name in RUNS
+]
 
 
 class StopsAt(Observer):
@@ -73,10 +84,11 @@ def assert_same_runs(plan, straight, resumed):
         rows = [rows_without_times(getattr(run, name)) for run in (straight, resumed)]
         np.testing.assert_equal(rows[0], rows[1])
     results = [json.loads(run.results.read_text()) for run in (straight, resumed)]
-    assert results[0]["metrics"] == results[1]["metrics"]
+    for part in ("metrics", "best_members"):
+        assert results[0][part] == results[1][part]
 
 
-@pytest.mark.parametrize("name", RUNS)
+@pytest.mark.parametrize("name", NAMES)
 def test_ten_updates_and_ten_more_are_twenty(name, tmp_path):
     """T2: parameters, optimiser, schedules, keys, games, metrics."""
     plan = plan_of(name, tmp_path / "straight")

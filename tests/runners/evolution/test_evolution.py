@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -68,8 +69,9 @@ def experiment(opponent=None, steps=(5, 3), slots=None, env="IPD-v0", **options)
     return made, params
 
 
-def generation(made, params, logits, e=0):
+def generation(made_and_params, logits, e=0):
     """Returns what members with these logits played as generation `e`."""
+    made, params = made_and_params
     return _generation(made, params, jnp.asarray(logits, jnp.float32), jnp.int32(e))
 
 
@@ -92,27 +94,27 @@ def against_a_defector():
 
 def test_fitness_is_the_mean_reward_per_step_and_larger_is_better(against_a_defector):
     """Against a defector: -3 for a cooperator, -2 for a defector."""
-    played = generation(*against_a_defector, [-30.0, 30.0, -30.0, 30.0])
+    played = generation(against_a_defector, [-30.0, 30.0, -30.0, 30.0])
     np.testing.assert_allclose(played.fitness[0], [-3.0, -2.0, -3.0, -2.0], rtol=1e-6)
     assert played.fitness[1] is None
 
 
 def test_duplicate_members_are_worth_the_same(against_a_defector):
     """D-05: by common random numbers."""
-    fitness = generation(*against_a_defector, [0.0] * 4).fitness[0]
+    fitness = generation(against_a_defector, [0.0] * 4).fitness[0]
     assert len(set(fitness.tolist())) == 1
 
 
 @pytest.mark.slow
 def test_without_common_random_numbers_duplicates_differ():
     made, params = experiment(steps=(20, 2), common_random_numbers=False)
-    fitness = generation(made, params, [0.0, 0.0, 0.0, 0.0]).fitness[0]
+    fitness = generation((made, params), [0.0, 0.0, 0.0, 0.0]).fitness[0]
     assert len(set(fitness.tolist())) > 1
 
 
 def test_action_noise_is_new_in_each_generation_and_per_opponent(against_a_defector):
     """D-05, D-07."""
-    played = [generation(*against_a_defector, [0.0] * 4, e) for e in range(2)]
+    played = [generation(against_a_defector, [0.0] * 4, e) for e in range(2)]
     assert played[0].fitness[0][0] != played[1].fitness[0][0]
     # [members * opponents, games, players]: the first member's opponents.
     assert len(set(played[0].episodes.returns[:4, 0, 0].tolist())) > 1
@@ -120,8 +122,8 @@ def test_action_noise_is_new_in_each_generation_and_per_opponent(against_a_defec
 
 def test_permuted_members_have_permuted_fitness(against_a_defector):
     logits, order = np.array([-1.0, 0.0, 0.5, 2.0]), np.array([2, 0, 3, 1])
-    straight = generation(*against_a_defector, logits).fitness[0]
-    permuted = generation(*against_a_defector, logits[order]).fitness[0]
+    straight = generation(against_a_defector, logits).fitness[0]
+    permuted = generation(against_a_defector, logits[order]).fitness[0]
     np.testing.assert_array_equal(np.asarray(straight)[order], permuted)
 
 
@@ -133,7 +135,7 @@ def test_the_last_inner_episode_can_be_the_objective():
     worth = {}
     for objective in ("mean", "last"):
         made, params = experiment(learner, steps=(2, 2), objective=objective)
-        worth[objective] = generation(made, params, [30.0] * 4).fitness[0].tolist()
+        worth[objective] = generation((made, params), [30.0] * 4).fitness[0].tolist()
     # Against cooperation 0, against defection -2.
     assert worth == {"mean": [-1.0] * 4, "last": [-2.0] * 4}
 
@@ -145,7 +147,7 @@ def test_opponents_start_anew_for_every_member_and_generation():
     made, params = experiment(learner, steps=(2, 2))
     state, _ = train_chunk(made, begun(made, params), 2)
     assert float(state.agents[1].params) == 0.0
-    played = generation(made, params, [30.0] * 4, e=1)
+    played = generation((made, params), [30.0] * 4, e=1)
     assert played.fitness[0].tolist() == [-1.0] * 4
 
 
@@ -192,7 +194,8 @@ def test_the_memory_of_a_generation_does_not_grow_with_the_inner_episodes():
         made, _ = experiment(steps=(10, outer), slots=(coin, other))
         state = begun(made, params)
         compiled = jax.jit(functools.partial(rollout, made)).lower(state).compile()
-        sizes.append(compiled.memory_analysis().temp_size_in_bytes)
+        analysis: Any = compiled.memory_analysis()
+        sizes.append(analysis.temp_size_in_bytes)
     assert sizes[1] <= sizes[0] + 1024
 
 
