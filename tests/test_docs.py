@@ -139,7 +139,7 @@ def test_paxrun_lines_are_accepted(page):
 
     for _, line, command in [c for c in paxrun_commands() if c[0] == page]:
         words = shlex.split(command)[1:]
-        if words[0] in ("rl", "sarl", "eval", "run") and "--help" not in words:
+        if words[0] in ("rl", "evo", "sarl", "eval", "run") and "--help" not in words:
             words.append("--dry-run")
         moves = "0\n" * 200 if words[0] == "play" else None
         result = CliRunner().invoke(cli, words, input=moves)
