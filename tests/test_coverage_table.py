@@ -10,9 +10,8 @@ ROW = re.compile(r"^\| (\d+) \| (.+) \| (planned|`[^`|]+`) \|$", re.MULTILINE)
 NUM_ROWS = 233
 # Rows that wait for a later release; every other one has a test.
 WAITING = {
-    *(16, 18),  # evolution
     *range(21, 51),  # outer loops around a learner
-    *(195, 198),  # opponent shaping, evolution
+    195,  # opponent shaping
     *(225, 226),  # stored experiments as tests of parity
 }
 
