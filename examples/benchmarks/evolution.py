@@ -1,5 +1,7 @@
 """Seconds per generation of an evolution against a learner.
 
+The seconds of all cores together, `CPU s`, do not depend on what else runs there.
+
 python examples/benchmarks/evolution.py
 """
 
@@ -27,7 +29,8 @@ def main() -> None:
     parser.add_argument("--steps", type=int, nargs=2, default=[100, 10])
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
-    print(f"{'opponents':>9}{'compile s':>11}{'s/generation':>14}{'M steps/s':>11}")
+    columns = ("opponents", "compile s", "s/generation", "CPU s", "M steps/s")
+    print("".join(f"{name:>14}" for name in columns))
     for num_opponents in options.opponents:
         experiment, params = against_a_learner(
             options.population_size, num_opponents, options.games, *options.steps
@@ -36,15 +39,17 @@ def main() -> None:
         began = time.perf_counter()
         state = generation(experiment, state)
         compiled = time.perf_counter() - began
-        seconds = []
+        seconds, of_cpu = [], []
         for _ in range(options.rounds):
-            began = time.perf_counter()
+            began, worked = time.perf_counter(), time.process_time()
             state = generation(experiment, state)
             seconds.append(time.perf_counter() - began)
-        each = statistics.median(seconds)
+            of_cpu.append(time.process_time() - worked)
+        each, cpu = statistics.median(seconds), statistics.median(of_cpu)
         rate = experiment.steps_per_iteration / each / 1e6
         print(
-            f"{num_opponents:>9}{compiled - each:>11.1f}{each:>14.3f}{rate:>11.2f}",
+            f"{num_opponents:>14}{compiled - each:>14.1f}{each:>14.3f}"
+            f"{cpu:>14.3f}{rate:>14.2f}",
             flush=True,
         )
 

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from typing import Any
 
 import numpy as np
 import pytest
@@ -132,7 +133,7 @@ def test_the_last_word_on_the_length_of_a_run_stands():
 def test_an_agent_has_a_search_of_its_own():
     agents = ["agent2=PPO", "agent2.hidden_sizes=[4]", "agent1.es.sigma_init=0.2"]
     plan = prepare(load(["ipd/gs_v_tabular", *agents, "agent2.es.strategy=CMA_ES"]))
-    outer = plan.experiment.outer
+    outer: Any = plan.experiment.outer
     first, second = (search.options for search in outer.searches)
     assert (first.strategy, first.sigma_init) == ("OpenES", 0.2)
     assert (second.strategy, second.sigma_init) == ("CMA_ES", None)
