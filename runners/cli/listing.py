@@ -80,7 +80,7 @@ def _strategies() -> list[dict[str, Any]]:
             "name": name,
             "family": strategies.find(name).family,
             "also": ", ".join(aliases.get(name, ())),
-            "options": ", ".join(strategies.find(name).numbers),
+            "summary": strategies.find(name).summary,
         }
         for name in strategies.names()
     ]

@@ -122,7 +122,7 @@ class Search:
         solution = jax.tree.map(lambda x: x[0], members)
         made, params = self._built(solution)
         known = jnp.isfinite(fitness)
-        cost = self._cost(members, fitness, known)
+        cost = self.cost(members, fitness, known)
         told = members
         if self.strategy.several:
             told = jax.tree.map(
@@ -184,8 +184,14 @@ class Search:
             for i, x in enumerate(leaves)
         )
 
-    def _cost(self, members: Any, fitness: jax.Array, known: jax.Array) -> jax.Array:
-        """Returns what evosax minimises."""
+    def cost(self, members: Any, fitness: jax.Array, known: jax.Array) -> jax.Array:
+        """Returns what evosax minimises, `[population]`.
+
+        Args:
+            members: Leaves `[population, ...]`.
+            fitness: `[population]`.
+            known: Where it is finite.
+        """
         options = self.options
         worst = jnp.min(jnp.where(known, fitness, jnp.inf))
         worst = jnp.where(jnp.any(known), worst, 0.0)

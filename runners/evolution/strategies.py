@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import importlib
 import inspect
 from collections.abc import Mapping
 from typing import Any
@@ -9,8 +10,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import optax
-from evosax.algorithms import distribution_based_algorithms, population_based_algorithms
-from evosax.core import fitness_shaping as evosax_shaping
 
 from runners.evolution.options import ESOptions, option_types, suggestion
 
@@ -37,9 +36,9 @@ ALIASES = {
 GRADIENT, RANKS, OWN, POPULATION = "gradient", "recombination", "own", "population"
 
 _SHAPINGS = {
-    "centered_rank": evosax_shaping.centered_rank_fitness_shaping_fn,
-    "z_score": evosax_shaping.standardize_fitness_shaping_fn,
-    "none": evosax_shaping.identity_fitness_shaping_fn,
+    "centered_rank": "centered_rank_fitness_shaping_fn",
+    "z_score": "standardize_fitness_shaping_fn",
+    "none": "identity_fitness_shaping_fn",
 }
 _SCHEDULES = ("sigma_init", "sigma_decay", "sigma_limit")
 _ADAM = (
@@ -82,7 +81,7 @@ class Strategy:
     @property
     def population_based(self) -> bool:
         """Whether it keeps a population instead of a distribution."""
-        return self.name in population_based_algorithms
+        return self.name in _algorithms().population_based_algorithms
 
     @functools.cached_property
     def arguments(self) -> Mapping[str, Any]:
@@ -94,11 +93,16 @@ class Strategy:
     def family(self) -> str:
         """What it does with the fitness: one of the families."""
         own = self.arguments["fitness_shaping_fn"]
-        if own is evosax_shaping.weights_fitness_shaping_fn:
+        if own is _shapings().weights_fitness_shaping_fn:
             return RANKS
         if self.population_based:
             return POPULATION
         return GRADIENT if "optimizer" in self.arguments else OWN
+
+    @property
+    def summary(self) -> str:
+        """What evosax calls it."""
+        return (self.make.__doc__ or "").strip().split("\n")[0].rstrip(".")
 
     @property
     def several(self) -> bool:
@@ -145,7 +149,7 @@ def find(name: str) -> Strategy:
     Raises:
         ValueError: If there is none; names the nearest.
     """
-    every = distribution_based_algorithms | population_based_algorithms
+    every = _algorithms().algorithms
     folded = {known.lower().replace("-", "_"): known for known in (*every, *ALIASES)}
     known = folded.get(str(name).lower().replace("-", "_"))
     if known is None:
@@ -159,7 +163,7 @@ def find(name: str) -> Strategy:
 
 def names() -> tuple[str, ...]:
     """Returns the names of all strategies."""
-    return (*distribution_based_algorithms, *population_based_algorithms)
+    return tuple(_algorithms().algorithms)
 
 
 def check(options: ESOptions) -> None:
@@ -249,7 +253,8 @@ def build(options: ESOptions, solution: Any) -> tuple[Any, Any]:
         bounds = options.init_min, options.init_max
         arguments["sampling_fn"] = _sampler(solution, number("sigma_init"), bounds)
     if options.fitness_shaping != "auto":
-        arguments["fitness_shaping_fn"] = _SHAPINGS[options.fitness_shaping]
+        name = _SHAPINGS[options.fitness_shaping]
+        arguments["fitness_shaping_fn"] = getattr(_shapings(), name)
     try:
         made = strategy.make(population_size=size, solution=solution, **arguments)
     except AssertionError as error:
@@ -276,6 +281,15 @@ def sigma_of(state: Any) -> jax.Array:
     """Returns the mean spread of a strategy's state, NaN where it has none."""
     std = getattr(state, "std", None)
     return jnp.mean(std) if std is not None else jnp.full((), jnp.nan)
+
+
+def _algorithms() -> Any:
+    # It makes arrays when it is imported, and with the first one JAX counts devices.
+    return importlib.import_module("evosax.algorithms")
+
+
+def _shapings() -> Any:
+    return importlib.import_module("evosax.core.fitness_shaping")
 
 
 def _number(options: ESOptions, name: str) -> float:

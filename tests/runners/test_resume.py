@@ -35,6 +35,12 @@ RUNS = {
         *("agent1=LOLAExact", "agent2=NaiveExact", "num_envs=1", "num_seeds=2"),
         "total_timesteps=20",
     ),
+    "evolution": (
+        *("runner=evo", "env=IPD", "env.num_inner_steps=4", "num_outer_steps=2"),
+        *("agent1=PPO", "agent1.hidden_sizes=[4]", "agent2=Tabular", "num_envs=2"),
+        *("agent2.num_minibatches=2", "num_seeds=2", "popsize=4", "top_k=2"),
+        *("num_generations=20", "es.sigma_decay=0.9", "eval_interval=640"),
+    ),
 }
 
 
@@ -78,7 +84,8 @@ def assert_same_runs(plan, straight, resumed):
         rows = [rows_without_times(getattr(run, name)) for run in (straight, resumed)]
         np.testing.assert_equal(rows[0], rows[1])
     results = [json.loads(run.results.read_text()) for run in (straight, resumed)]
-    assert results[0]["metrics"] == results[1]["metrics"]
+    for part in ("metrics", "best_members"):
+        assert results[0][part] == results[1][part]
 
 
 @pytest.mark.slow
