@@ -113,6 +113,7 @@ def prepare(config: ExperimentConfig) -> Plan:
         for i, (a, seen) in enumerate(zip(agents, observed, strict=True))
     ]
     params_sampler = configured.payoff_sampler(config, env, params)
+    env = configured.shuffled(config, env)
     num_steps = None
     if config.runner == "sarl":
         env, params = single.make_game(config, env, params, made)
