@@ -171,9 +171,8 @@ def test_a_trained_opponent_begins_every_trial_as_it_was_given():
         assert not all(jax.tree.leaves(changed))
 
 
-@pytest.mark.parametrize(
-    "mode", ["NextStep", pytest.param("SameStep", marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", ["NextStep", "SameStep"])
 def test_a_lane_of_many_learns_as_the_single_game(mode):
     agent = paxenv_agent("Naive")
     envs = gymnasium.make_vec(
