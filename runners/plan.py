@@ -9,11 +9,13 @@ import numpy as np
 
 import paxenv
 from paxenv.registry import GameSpec, find
+from paxenv_agents.agent import Agent
 from runners import seating, single
 from runners.config import AgentConfig, ConfigError, ExperimentConfig
 from runners.config.coerce import coerce
 from runners.experiment import Experiment
 from runners.interventions import configured
+from runners.interventions.observing import InTurn
 from runners.interventions.payoffs import FIELDS
 from runners.outer import Frozen, Gradient
 from runners.sharding import make_mesh
@@ -97,21 +99,14 @@ def prepare(config: ExperimentConfig) -> Plan:
     game = find(config.env.id)
     env, params, notices = make_game(game, config.env.options)
     agents = seating.seated(config.agents, game, env.num_players)
+    training = config.runner != "eval"
     agents = tuple(
-        agent
-        if config.runner != "eval" and agent.learning
-        else seating.with_saved_name(agent)
+        agent if training and agent.learning else seating.with_saved_name(agent)
         for agent in agents
     )
     config = dataclasses.replace(config, agents=agents)
-    observed = [
-        configured.observer(f"agent{i + 1}", a, env, params, config.num_envs)
-        for i, a in enumerate(agents)
-    ]
-    made = [
-        seating.make_agent(i, a, configured.observed_game(env, params, seen), config)
-        for i, (a, seen) in enumerate(zip(agents, observed, strict=True))
-    ]
+    configured.check_endless(config)
+    observed, made = _made(config, env, params)
     params_sampler = configured.payoff_sampler(config, env, params)
     env = configured.shuffled(config, env)
     num_steps = None
@@ -123,12 +118,11 @@ def prepare(config: ExperimentConfig) -> Plan:
     slots = []
     for i, agent in enumerate(made):
         inner = agents[i].clock == "inner" and num_steps is None
-        trials = min(num_iterations, _trials_of_a_life(agents[i], num_iterations))
+        trials = _trials_of_a_life(agents[i], num_iterations)
         agent = agent.planned(trials * (env.num_outer_steps if inner else 1))
         slots.append(
             seating.make_slot(i, agents[i], agent, env, config, num_steps, observed[i])
         )
-    training = config.runner != "eval"
     if training and not any(slot.learns for slot in slots):
         raise ConfigError(
             f"nobody learns in {' v '.join(a.name for a in agents)}: `paxrun eval` "
@@ -143,9 +137,7 @@ def prepare(config: ExperimentConfig) -> Plan:
         chunk_size=min(config.chunk_size, num_iterations),
         num_steps=num_steps,
         params_sampler=params_sampler,
-        params_per_opponent=not (
-            config.payoff_sampler and config.payoff_sampler.shared
-        ),
+        params_per_opponent=not getattr(config.payoff_sampler, "shared", False),
         mesh=_mesh(config),
     )
     if not config.name:
@@ -226,7 +218,24 @@ def _trials_of_a_life(agent: AgentConfig, num_iterations: int) -> int:
     """Returns how many trials an agent plays before it starts afresh, or in all."""
     if agent.reset == "never":
         return num_iterations
-    return 1 if agent.reset == "trial" else int(agent.reset)
+    return min(num_iterations, 1 if agent.reset == "trial" else int(agent.reset))
+
+
+def _made(
+    config: ExperimentConfig, env: Any, params: Any
+) -> tuple[list[InTurn | None], list[Agent]]:
+    """Returns what each agent observes the game through, and the agents."""
+    observed = [
+        configured.observer(f"agent{i + 1}", agent, env, params, config.num_envs)
+        for i, agent in enumerate(config.agents)
+    ]
+    made = [
+        seating.make_agent(
+            i, agent, configured.observed_game(env, params, seen), config
+        )
+        for i, (agent, seen) in enumerate(zip(config.agents, observed, strict=True))
+    ]
+    return observed, made
 
 
 def _mesh(config: ExperimentConfig) -> Any:

@@ -36,6 +36,25 @@ PAYOFF_DRAWS = {
 }
 
 
+def check_endless(config: ExperimentConfig) -> None:
+    """Raises ConfigError if `sarl`, whose play is endless, is to count trials."""
+    if config.runner != "sarl":
+        return
+    default = AgentConfig("")
+    for i, agent in enumerate(config.agents, start=1):
+        for key in ("reset", "stop_after", "self_play_trials"):
+            if getattr(agent, key) != getattr(default, key):
+                raise ConfigError(
+                    f"agent{i}.{key} counts trials, and sarl plays without an end: "
+                    "use `paxrun rl`"
+                )
+    if config.payoff_sampler is not None:
+        raise ConfigError(
+            "payoff_sampler draws payoffs for trials, and sarl plays without an end: "
+            "use `paxrun rl`"
+        )
+
+
 def observer(
     where: str, agent: AgentConfig, env: Any, params: Any, num_games: int
 ) -> InTurn | None:

@@ -166,6 +166,7 @@ def test_shuffled_seats_self_play_and_weight_sharing_run_together(runner):
             "everybody",
         ),
         (["shuffle_player=true"], "did you mean 'shuffle_players'"),
+        (["runner=sarl", "agent1.reset=trial"], "agent1.reset counts trials, and sarl"),
     ],
 )
 def test_seating_that_does_not_fit_says_why(words, message):
