@@ -15,7 +15,7 @@ begin           ``fold_in(episode, t)``                     ``begin_episode``
 game words      ``fold_in(step, b)``, ``b < 2**16``         ``Environment.draw``
 random end      ``fold_in(step, 2**16)``                    the clock
 player ``p``    ``fold_in(step, 2**16 + 1 + p)``            the policy of ``p``
-seating         ``fold_in(reset, 2**17)``                   `ShuffledPlayers`
+seating         ``fold_in(fold_in(reset, 2**17), i)``       who sits where
 ==============  ==========================================  ====================
 
 ``t`` counts the valid steps of a trial. The key that opens an inner episode is the
@@ -115,9 +115,9 @@ def player(key: Key[Array, ""], p: IntLike) -> Key[Array, ""]:
     return fold_in(key, FIRST_PLAYER + p)
 
 
-def seating(reset_key: Key[Array, ""]) -> Key[Array, ""]:
-    """Returns the key from which the seats of a trial are drawn."""
-    return fold_in(reset_key, SEATING)
+def seating(reset_key: Key[Array, ""], i: IntLike = 0) -> Key[Array, ""]:
+    """Returns a key of the seats of a trial: 0 their order, 1 + p who borrows `p`."""
+    return fold_in(fold_in(reset_key, SEATING), i)
 
 
 def words(key: Key[Array, ""], n: int) -> UInt32[Array, " n"]:

@@ -157,9 +157,7 @@ class Lineup:
         for index, player in self.chairs[self.num_players :]:
             share = self.slots[index].share
             assert share is not None
-            own_keys = jax.vmap(
-                lambda k, p=player: keys.fold_in(keys.seating(k), 1 + p)
-            )(reset_keys)
+            own_keys = jax.vmap(lambda k, p=player: keys.seating(k, 1 + p))(reset_keys)
             borrowed = jax.vmap(jax.random.uniform)(own_keys) < share(e)
             columns[player] = ~borrowed
             columns.append(borrowed)
