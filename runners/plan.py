@@ -105,7 +105,7 @@ def prepare(config: ExperimentConfig) -> Plan:
         for agent in agents
     )
     config = dataclasses.replace(config, agents=agents)
-    configured.check_endless(config)
+    configured.check_single(config)
     observed, made = _made(config, env, params)
     params_sampler = configured.payoff_sampler(config, env, params)
     env = configured.shuffled(config, env)

@@ -36,18 +36,27 @@ PAYOFF_DRAWS = {
 }
 
 
-def check_endless(config: ExperimentConfig) -> None:
-    """Raises ConfigError if `sarl`, whose play is endless, is to count trials."""
+def check_single(config: ExperimentConfig) -> None:
+    """Raises ConfigError for what `sarl` cannot do.
+
+    Its play is endless, so nothing counts trials, and who plays against its learner
+    is a part of the game.
+    """
     if config.runner != "sarl":
         return
     default = AgentConfig("")
-    for i, agent in enumerate(config.agents, start=1):
-        for key in ("reset", "stop_after", "self_play_trials"):
-            if getattr(agent, key) != getattr(default, key):
-                raise ConfigError(
-                    f"agent{i}.{key} counts trials, and sarl plays without an end: "
-                    "use `paxrun rl`"
-                )
+
+    def refuse(i: int, keys: tuple[str, ...], why: str) -> None:
+        for key in keys:
+            if getattr(config.agents[i], key) != getattr(default, key):
+                raise ConfigError(f"agent{i + 1}.{key} {why}: use `paxrun rl`")
+
+    for i in range(len(config.agents)):
+        counts = "counts trials, and sarl plays without an end"
+        refuse(i, ("reset", "stop_after", "self_play_trials"), counts)
+        if i > 0:
+            part = "is for a player, and with sarl the others are a part of the game"
+            refuse(i, ("sample", "show_payoff", "blind_games"), part)
     if config.payoff_sampler is not None:
         raise ConfigError(
             "payoff_sampler draws payoffs for trials, and sarl plays without an end: "

@@ -167,6 +167,7 @@ def test_shuffled_seats_self_play_and_weight_sharing_run_together(runner):
         ),
         (["shuffle_player=true"], "did you mean 'shuffle_players'"),
         (["runner=sarl", "agent1.reset=trial"], "agent1.reset counts trials, and sarl"),
+        (["runner=sarl", "agent2.show_payoff=true"], "agent2.show_payoff is for a pl"),
     ],
 )
 def test_seating_that_does_not_fit_says_why(words, message):
