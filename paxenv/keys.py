@@ -15,6 +15,7 @@ begin           ``fold_in(episode, t)``                     ``begin_episode``
 game words      ``fold_in(step, b)``, ``b < 2**16``         ``Environment.draw``
 random end      ``fold_in(step, 2**16)``                    the clock
 player ``p``    ``fold_in(step, 2**16 + 1 + p)``            the policy of ``p``
+seating         ``fold_in(fold_in(reset, 2**17), i)``       who sits where
 ==============  ==========================================  ====================
 
 ``t`` counts the valid steps of a trial. The key that opens an inner episode is the
@@ -30,6 +31,7 @@ from paxenv import threefry
 
 RANDOM_END = 2**16
 FIRST_PLAYER = 2**16 + 1
+SEATING = 2**17
 MAX_SEED = 2**31
 
 IntLike = int | Int[Array, "..."]
@@ -111,6 +113,11 @@ def random_end(step_key: Key[Array, ""]) -> Key[Array, ""]:
 def player(key: Key[Array, ""], p: IntLike) -> Key[Array, ""]:
     """Returns player `p`'s own key, derived from a step key or a reset key."""
     return fold_in(key, FIRST_PLAYER + p)
+
+
+def seating(reset_key: Key[Array, ""], i: IntLike = 0) -> Key[Array, ""]:
+    """Returns a key of the seats of a trial: 0 their order, 1 + p who borrows `p`."""
+    return fold_in(fold_in(reset_key, SEATING), i)
 
 
 def words(key: Key[Array, ""], n: int) -> UInt32[Array, " n"]:

@@ -14,7 +14,7 @@ class Steps(NamedTuple):
     """What the scan over one inner episode stores: `[T, games, ...]`.
 
     Attributes:
-        players: For each player of a learning slot its part of a `Sample`, else None.
+        players: For each chair of a learning slot its part of a `Sample`, else None.
         terminated: How the inner episode ended at this step.
         truncated: The same, by time.
         valid: Whether the step was played.
@@ -43,26 +43,27 @@ class Experience(NamedTuple):
 def record(
     lineup: Lineup,
     params: Any,
-    player: int,
+    chair: int,
     obs: Any,
     acted: tuple[jax.Array, MemoryState],
     reward: jax.Array,
     before: MemoryState,
     next_obs: tuple[Any, ...],
 ) -> Any:
-    """Returns one player's part of a sample, None if its slot does not learn.
+    """Returns one chair's part of a sample, None if its slot does not learn.
 
     Args:
         lineup: Who plays.
         params: The game's numbers.
-        player: Whose part.
+        chair: Whose part.
         obs: What its slot saw before it acted.
         acted: Its (action, memory after it).
         reward: What it was paid.
         before: Its memory before it acted.
         next_obs: What the step led to, for all players, as the game shows it.
     """
-    slot = lineup.slots[lineup.seat(player)]
+    index, player = lineup.chairs[chair]
+    slot = lineup.slots[index]
     if not slot.learns:
         return None
     action, memory = acted
@@ -74,7 +75,7 @@ def record(
         "behavior_values": memory.extras["values"],
         "hiddens": before.hidden,
         "final_obs": (
-            lineup.observed(player, next_obs[player], params)
+            lineup.observed(chair, next_obs[player], params)
             if slot.agent.stores_final_obs
             else None
         ),
@@ -97,14 +98,19 @@ def gather(
     ends_here = True if lineup.clock(index) == "inner" else is_last
     truncated = steps.truncated & ends_here
 
-    def final_values(p: int) -> jax.Array:
-        seen = lineup.observed(p, table.obs[p], params)
-        value = slot.agent.batch_value(state, seen, table.memories[p])
+    def final_values(chair: int) -> jax.Array:
+        seen = lineup.observed(chair, table.obs[lineup.chairs[chair][1]], params)
+        value = slot.agent.batch_value(state, seen, table.memories[chair])
         return jnp.where(truncated, value, 0.0)
 
     records = [
-        {**steps.players[p], "final_values": final_values(p)} for p in slot.players
+        {**steps.players[c], "final_values": final_values(c)}
+        for c in lineup.chairs_of(index)
     ]
+    if table.acting is not None:
+        for chair, own in zip(lineup.chairs_of(index), records, strict=True):
+            own["valid"] = steps.valid & table.acting[:, chair]
+            own["rewards"] = jnp.where(own["valid"], own["rewards"], 0)
     clock = {
         "dones": steps.terminated & ends_here,
         "truncations": truncated,
@@ -129,20 +135,21 @@ def assemble(
         index: The slot.
         params: The game's numbers.
         table: The games after the steps.
-        records: For each seat the fields of `Sample` that are its own, `[T, games]`.
-        clock: The fields that its seats share.
+        records: For each chair the fields of `Sample` that are its own, `[T, games]`.
+        clock: The fields that its chairs share.
     """
     slot = lineup.slots[index]
     samples = []
     for own in records:
         if slot.agent.stores_hiddens == "first":
             own = {**own, "hiddens": own["hiddens"][:1]}
-        samples.append(Sample(**own, **clock))
-    seen = [lineup.observed(p, table.obs[p], params) for p in slot.players]
+        samples.append(Sample(**{**clock, **own}))
+    chairs = lineup.chairs_of(index)
+    seen = [lineup.observed(c, table.obs[lineup.chairs[c][1]], params) for c in chairs]
     return Experience(
         sample=_join(samples, axis=1),
         last_obs=_join(seen, axis=0),
-        memory=_join([table.memories[p] for p in slot.players], axis=0),
+        memory=_join([table.memories[c] for c in chairs], axis=0),
     )
 
 

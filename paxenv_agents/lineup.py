@@ -5,7 +5,9 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 
+from paxenv import keys
 from paxenv.environment import Environment
 from paxenv.single_player import SinglePlayer
 from paxenv_agents.agent import Agent
@@ -35,6 +37,10 @@ class Slot:
             as that episode lasts.
         observe: `observe(obs, params, game, player) -> obs`, what it sees of a game:
             `game` is the game's index among those it plays at once.
+        borrows: Players of other slots that it plays in some games instead of them:
+            self-play.
+        share: `share(e) -> probability` of that in trial `e`, for each game and
+            borrowed player by itself.
     """
 
     agent: Agent
@@ -45,12 +51,20 @@ class Slot:
     sampler: Callable[..., Any] | None = None
     schedule: Callable[..., Any] | None = None
     observe: Callable[..., Any] | None = None
+    borrows: tuple[int, ...] = ()
+    share: Callable[..., Any] | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "players", tuple(self.players))
         if not self.players or len(set(self.players)) != len(self.players):
             raise ValueError(
                 f"a slot needs one or more different players, got {self.players}"
+            )
+        object.__setattr__(self, "borrows", tuple(self.borrows))
+        if bool(self.borrows) != (self.share is not None):
+            raise ValueError(
+                f"a slot that borrows players needs a share, and the other way round, "
+                f"got borrows={self.borrows}, share={self.share}"
             )
         if self.clock not in CLOCKS:
             raise ValueError(f"clock must be one of {CLOCKS}, got {self.clock!r}")
@@ -96,6 +110,12 @@ class Lineup:
                 f"{self.env.name} has players 0 to {self.env.num_players - 1}, each to "
                 f"be seated once; the slots seat {seats}"
             )
+        lent = [p for slot in self.slots for p in slot.borrows]
+        own = any(set(slot.borrows) & set(slot.players) for slot in self.slots)
+        if own or len(set(lent)) != len(lent) or not set(lent) <= set(seats):
+            raise ValueError(
+                f"a player is borrowed once, of another slot; the slots borrow {lent}"
+            )
         if self.num_games < 1:
             raise ValueError(f"num_games must be >= 1, got {self.num_games}")
         for i, slot in enumerate(self.slots):
@@ -123,6 +143,39 @@ class Lineup:
             return "none"
         return "trial" if self.env.num_outer_steps == 1 else slot.clock
 
+    @property
+    def chairs(self) -> tuple[tuple[int, int], ...]:
+        """Pairs (slot, player): every player's own slot, then those that borrow it."""
+        own = tuple((self.seat(p), p) for p in range(self.num_players))
+        return own + tuple(
+            (i, p) for i, slot in enumerate(self.slots) for p in slot.borrows
+        )
+
+    def chairs_of(self, index: int) -> tuple[int, ...]:
+        """Returns the chairs of a slot, its own players' first, in their order."""
+        own = self.slots[index].players
+        borrowed = range(self.num_players, len(self.chairs))
+        return own + tuple(c for c in borrowed if self.chairs[c][0] == index)
+
+    def seating(self, episode_keys: jax.Array, e: jax.Array) -> jax.Array | None:
+        """Returns which chairs act in trial `e`, bool `[games, chairs]`.
+
+        A player's own chair acts wherever nobody has borrowed it. None: nobody
+        borrows, so all do.
+        """
+        if len(self.chairs) == self.num_players:
+            return None
+        reset_keys = jax.vmap(keys.reset)(episode_keys)
+        columns = [jnp.ones(self.num_games, bool)] * self.num_players
+        for index, player in self.chairs[self.num_players :]:
+            share = self.slots[index].share
+            assert share is not None
+            own_keys = jax.vmap(lambda k, p=player: keys.seating(k, 1 + p))(reset_keys)
+            borrowed = jax.vmap(jax.random.uniform)(own_keys) < share(e)
+            columns[player] = ~borrowed
+            columns.append(borrowed)
+        return jnp.stack(columns, axis=1)
+
     def seat(self, player: int) -> int:
         """The index of the slot that seats a player."""
         return next(i for i, s in enumerate(self.slots) if player in s.players)
@@ -138,12 +191,13 @@ class Lineup:
         """The numbers of the whole game, where `params` also hold who plays in it."""
         return game_params(self.env, params)
 
-    def observed(self, player: int, obs: Any, params: Any) -> Any:
-        """Returns what a player's slot sees of observations `[games, ...]`."""
-        observe = self.slots[self.seat(player)].observe
+    def observed(self, chair: int, obs: Any, params: Any) -> Any:
+        """Returns what a chair's slot sees of observations `[games, ...]`."""
+        index, player = self.chairs[chair]
+        observe = self.slots[index].observe
         if observe is None:
             return obs
-        games = jax.numpy.arange(self.num_games)
+        games = jnp.arange(self.num_games)
         return jax.vmap(observe, in_axes=(0, None, 0, None))(obs, params, games, player)
 
 

@@ -20,6 +20,7 @@ from paxenv_agents.table import (
     Table,
     act,
     as_tuple,
+    chosen,
     cross_boundary,
     joint,
     open_table,
@@ -83,7 +84,7 @@ def play_trial(
     """
     env = lineup.env
     episode_keys = jax.vmap(keys.episode, (0, None))(lane_keys, e)
-    table = open_table(lineup, params, states, episode_keys)
+    table = open_table(lineup, params, states, episode_keys, e)
     numbers = jnp.arange(env.num_outer_steps)
 
     def inner_episode(carry: tuple[States, Table], k: jax.Array) -> Any:
@@ -195,18 +196,21 @@ def play_episode(
     def step(table: Table, nothing: None) -> tuple[Table, Steps]:
         del nothing
         step_keys = jax.vmap(keys.step)(episode_keys, table.env_state.t)
-        seen = tuple(lineup.observed(p, obs, params) for p, obs in enumerate(table.obs))
+        seen = tuple(
+            lineup.observed(c, table.obs[p], params)
+            for c, (_, p) in enumerate(lineup.chairs)
+        )
         acted = [
-            act(lineup, states, p, seen[p], table.memories[p], step_keys)
-            for p in range(lineup.num_players)
+            act(lineup, states, c, seen[c], table.memories[c], step_keys)
+            for c in range(len(lineup.chairs))
         ]
-        actions = tuple(action for action, _ in acted)
+        actions = chosen(lineup, table, [action for action, _ in acted])
         obs, env_state, rewards, _, info = step_env(
             step_keys, table.env_state, joint(actions), params
         )
         obs, rewards = as_tuple(lineup, obs), as_tuple(lineup, rewards)
         valid = info["valid"]
-        after = Table(
+        after = table.replace(
             env_state=env_state,
             obs=where_games(valid, obs, table.obs),
             memories=where_games(valid, tuple(m for _, m in acted), table.memories),
@@ -219,14 +223,14 @@ def play_episode(
             record(
                 lineup,
                 params,
-                p,
-                seen[p],
-                acted[p],
+                c,
+                seen[c],
+                acted[c],
                 rewards[p],
-                table.memories[p],
+                table.memories[c],
                 obs,
             )
-            for p in range(lineup.num_players)
+            for c, (_, p) in enumerate(lineup.chairs)
         )
         return after, Steps(records, info["terminated"], info["truncated"], valid)
 
@@ -255,9 +259,9 @@ def _inner_updates(
             sample, last_obs, acting[i], memory, **told
         )
         after[i] = state.replace(hyper=states[i].hyper)
-        for seat, p in enumerate(slot.players):
+        for seat, chair in enumerate(lineup.chairs_of(i)):
             games = slice(seat * lineup.num_games, (seat + 1) * lineup.num_games)
-            memories[p] = jax.tree.map(lambda x, games=games: x[games], memory)
+            memories[chair] = jax.tree.map(lambda x, games=games: x[games], memory)
         stats.append(report)
     return tuple(after), table.replace(memories=tuple(memories)), tuple(stats)
 

@@ -22,9 +22,10 @@ class Table(struct.PyTreeNode):
     Attributes:
         env_state: The games' states.
         obs: Observations, a tuple in player order.
-        memories: Memories, a tuple in player order.
+        memories: Memories, a tuple in the order of `Lineup.chairs`: player order.
         metrics: The games' statistics of the trial so far.
         episode: Sums of the inner episode in play.
+        acting: Which chairs act, bool `[games, chairs]`; None: all do.
     """
 
     env_state: Any
@@ -32,24 +33,29 @@ class Table(struct.PyTreeNode):
     memories: tuple[MemoryState, ...]
     metrics: Accumulator
     episode: InPlay
+    acting: jax.Array | None = None
 
 
 def open_table(
-    lineup: Lineup, params: Any, states: States, episode_keys: jax.Array
+    lineup: Lineup,
+    params: Any,
+    states: States,
+    episode_keys: jax.Array,
+    e: jax.Array | int = 0,
 ) -> Table:
-    """Opens a trial in every game, with fresh memories."""
+    """Opens trial `e` in every game, with fresh memories."""
     env = lineup.env
     reset_keys = jax.vmap(keys.reset)(episode_keys)
     obs, env_state = jax.vmap(env.reset, (0, None))(reset_keys, params)
     memories = []
-    for p in range(lineup.num_players):
-        agent = lineup.slots[lineup.seat(p)].agent
+    for chair, (index, p) in enumerate(lineup.chairs):
+        agent = lineup.slots[index].agent
         hidden = agent.init_hidden(lineup.num_games)
         seat = lineup.key_seat(p)
         player_keys = jax.vmap(keys.player, (0, None))(reset_keys, seat)
         memory = agent.batch_reset(jax.vmap(agent.init_memory)(player_keys, hidden))
-        seen = lineup.observed(p, as_tuple(lineup, obs)[p], params)
-        memory = _with_extras(agent, states[lineup.seat(p)], seen, memory)
+        seen = lineup.observed(chair, as_tuple(lineup, obs)[p], params)
+        memory = _with_extras(agent, states[index], seen, memory)
         numbers = lineup.game_params(params)
         memories.append(agent.batch_informed(memory, numbers, seat))
     return Table(
@@ -58,6 +64,7 @@ def open_table(
         memories=tuple(memories),
         metrics=batched(env.metrics_init(), lineup.num_games),
         episode=_no_steps(lineup, env_state, params),
+        acting=lineup.seating(episode_keys, jnp.asarray(e)),
     )
 
 
@@ -77,8 +84,7 @@ def cross_boundary(
         begin_keys, table.env_state, params
     )
     memories = []
-    for p, memory in enumerate(table.memories):
-        index = lineup.seat(p)
+    for (index, _), memory in zip(lineup.chairs, table.memories, strict=True):
         agent = lineup.slots[index].agent
         memories.append(agent.batch_end_inner(states[index], memory))
     return table.replace(
@@ -92,18 +98,33 @@ def cross_boundary(
 def act(
     lineup: Lineup,
     states: States,
-    player: int,
+    chair: int,
     obs: Any,
     memory: MemoryState,
     step_keys: jax.Array,
 ) -> tuple[jax.Array, MemoryState]:
     """Acts with the scheduled key in memory, and puts the old key back."""
-    index, seat = lineup.seat(player), lineup.key_seat(player)
+    index, player = lineup.chairs[chair]
+    seat = lineup.key_seat(player)
     scheduled = memory.replace(key=jax.vmap(keys.player, (0, None))(step_keys, seat))
     action, _, after = lineup.slots[index].agent.batch_policy(
         states[index], obs, scheduled
     )
     return action, after.replace(key=memory.key)
+
+
+def chosen(
+    lineup: Lineup, table: Table, actions: list[jax.Array]
+) -> tuple[jax.Array, ...]:
+    """Returns every player's action from those of the chairs."""
+    taken = list(actions[: lineup.num_players])
+    if table.acting is not None:
+        for chair in range(lineup.num_players, len(lineup.chairs)):
+            player = lineup.chairs[chair][1]
+            taken[player] = where_games(
+                table.acting[:, chair], actions[chair], taken[player]
+            )
+    return tuple(taken)
 
 
 def _with_extras(

@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from runners.models import with_models
 from runners.plan import Plan, evaluation
 from runners.program import Program, initial_state, run_keys, with_agents
 from runners.rows import FINITE
@@ -19,6 +20,7 @@ class Evaluation:
         """Takes a plan of training; compiles nothing yet."""
         self.plan = evaluation(plan)
         self._program: Program | None = None
+        self._starts: tuple | None = None
 
     def play(
         self, agents: tuple, env_steps: int | None = None
@@ -39,10 +41,12 @@ class Evaluation:
             fold = jax.vmap(jax.random.fold_in, (0, None))
             keys = fold(fold(keys, PERIODIC), jnp.uint32(env_steps % 2**32))
         state = initial_state(self.plan.experiment, keys, self.plan.params)
+        if self._starts is None:
+            self._starts = with_models(self.plan, state).starts
         slots = self.plan.experiment.slots
         # Who starts anew in each trial brings nothing from training.
         given = {i: a for i, a in enumerate(agents) if slots[i].reset_interval != 1}
-        state = with_agents(state, given)
+        state = with_agents(state, given).replace(starts=self._starts)
         if self._program is None:
             self._program = Program(self.plan.experiment, state)
         else:

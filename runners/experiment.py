@@ -143,7 +143,8 @@ class Experiment:
     def _sized(self, slot: Slot) -> Slot:
         """Returns a slot whose agent knows how many games it learns from together."""
         opponents = 1 if slot.per_opponent else self.num_opponents
-        games = self.num_games * len(slot.players) * opponents
+        seats = len(slot.players) + len(slot.borrows)
+        games = self.num_games * seats * opponents
         agent = slot.agent.sized(games) if slot.learns else slot.agent
         return slot if agent is slot.agent else dataclasses.replace(slot, agent=agent)
 
@@ -158,10 +159,11 @@ class Experiment:
                 "num_steps out"
             )
         for slot in self.slots:
-            if slot.reset != "never" or slot.schedule is not None:
+            if slot.reset != "never" or slot.schedule is not None or slot.borrows:
                 raise ValueError(
-                    f"the slot of players {slot.players} has a reset or a schedule, "
-                    "which count trials and inner episodes: leave num_steps out"
+                    f"the slot of players {slot.players} has a reset, a schedule or "
+                    "self-play, which count trials and inner episodes: leave num_steps "
+                    "out"
                 )
 
     @functools.cached_property

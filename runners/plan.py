@@ -9,6 +9,7 @@ import numpy as np
 
 import paxenv
 from paxenv.registry import GameSpec, find
+from paxenv_agents.agent import Agent
 from paxenv_agents.lineup import Slot
 from runners import seating, single
 from runners.config import AgentConfig, ConfigError, ExperimentConfig
@@ -17,6 +18,7 @@ from runners.config.schema import ONE_LEARNER
 from runners.evolution import planning
 from runners.experiment import Experiment
 from runners.interventions import configured
+from runners.interventions.observing import InTurn
 from runners.interventions.payoffs import FIELDS
 from runners.outer import Frozen, Gradient, OuterOptimiser
 from runners.sharding import make_mesh
@@ -115,15 +117,10 @@ def prepare(config: ExperimentConfig) -> Plan:
     game = find(config.env.id)
     env, params, notices = make_game(game, config.env.options)
     config = _seated(config, game, env)
-    observed = [
-        configured.observer(f"agent{i + 1}", a, env, params, config.num_envs)
-        for i, a in enumerate(config.agents)
-    ]
-    made = [
-        seating.make_agent(i, a, configured.observed_game(env, params, seen), config)
-        for i, (a, seen) in enumerate(zip(config.agents, observed, strict=True))
-    ]
+    configured.check_single(config)
+    observed, made = _made(config, env, params)
     params_sampler = configured.payoff_sampler(config, env, params)
+    env = configured.shuffled(config, env)
     num_steps = None
     if config.runner in ONE_LEARNER:
         env, params = single.make_game(config, env, params, made)
@@ -131,7 +128,6 @@ def prepare(config: ExperimentConfig) -> Plan:
         num_steps = made[0].rollout_length(config.num_envs)
     config, outer = _optimised(config)
     num_iterations, rounding = _num_iterations(config, env, num_steps, outer)
-    sampler = config.payoff_sampler
     experiment = Experiment(
         env=env,
         slots=_slots(config, made, observed, env, num_steps, num_iterations),
@@ -141,7 +137,7 @@ def prepare(config: ExperimentConfig) -> Plan:
         chunk_size=min(config.chunk_size, num_iterations),
         num_steps=num_steps,
         params_sampler=params_sampler,
-        params_per_opponent=not (sampler and sampler.shared),
+        params_per_opponent=not getattr(config.payoff_sampler, "shared", False),
         mesh=_mesh(config),
     )
     config = _completed(config, game, experiment, num_iterations)
@@ -303,7 +299,24 @@ def _trials_of_a_life(agent: AgentConfig, num_iterations: int) -> int:
     """Returns how many trials an agent plays before it starts afresh, or in all."""
     if agent.reset == "never":
         return num_iterations
-    return 1 if agent.reset == "trial" else int(agent.reset)
+    return min(num_iterations, 1 if agent.reset == "trial" else int(agent.reset))
+
+
+def _made(
+    config: ExperimentConfig, env: Any, params: Any
+) -> tuple[list[InTurn | None], list[Agent]]:
+    """Returns what each agent observes the game through, and the agents."""
+    observed = [
+        configured.observer(f"agent{i + 1}", agent, env, params, config.num_envs)
+        for i, agent in enumerate(config.agents)
+    ]
+    made = [
+        seating.make_agent(
+            i, agent, configured.observed_game(env, params, seen), config
+        )
+        for i, (agent, seen) in enumerate(zip(config.agents, observed, strict=True))
+    ]
+    return observed, made
 
 
 def _mesh(config: ExperimentConfig) -> Any:

@@ -118,6 +118,7 @@ def make_slot(
         return Slot(agent=made, players=players, clock="none", observe=observed)
     where = f"agent{index + 1}"
     afresh = config.runner == "evo" and made.learns and agent.learning
+    borrows, share = configured.self_play(where, agent, env)
     slot = Slot(
         agent=made,
         players=players,
@@ -126,6 +127,8 @@ def make_slot(
         sampler=configured.sampler(where, agent, made, env.num_outer_steps),
         schedule=configured.schedule(where, agent, env.num_outer_steps),
         observe=observed,
+        borrows=borrows,
+        share=share,
     )
     if config.runner == "eval" and not learns_within_a_trial(slot, env):
         return frozen(slot, config.deterministic)
@@ -148,9 +151,8 @@ def evaluated(slot: Slot, env: Any, deterministic: bool) -> Slot:
     """
     if not learns_within_a_trial(slot, env):
         return frozen(slot, deterministic)
-    return (
-        slot if slot.reset_interval == 1 else dataclasses.replace(slot, reset="never")
-    )
+    reset = "trial" if slot.reset_interval == 1 else "never"
+    return dataclasses.replace(slot, reset=reset, borrows=(), share=None)
 
 
 def frozen(slot: Slot, deterministic: bool) -> Slot:
@@ -159,7 +161,13 @@ def frozen(slot: Slot, deterministic: bool) -> Slot:
     if deterministic:
         agent = dataclasses.replace(agent, greedy=True)
     return dataclasses.replace(
-        slot, agent=agent, clock="none", reset="never", schedule=None
+        slot,
+        agent=agent,
+        clock="none",
+        reset="never",
+        schedule=None,
+        borrows=(),
+        share=None,
     )
 
 
@@ -169,7 +177,8 @@ def _check_batch(
     """Raises ValueError if a learner cannot split what one update gets."""
     if not slot.learns:
         return
-    steps, games = env.num_inner_steps, config.num_envs * len(slot.players)
+    steps = env.num_inner_steps
+    games = config.num_envs * (len(slot.players) + len(slot.borrows))
     if slot.clock == "trial":
         steps *= env.num_outer_steps
     if num_steps is not None:

@@ -57,6 +57,8 @@ class AgentConfig:
             as `{learning_rate: {log_uniform: [1e-5, 1]}}`.
         show_payoff: Whether it sees the game's payoff beside the observation.
         blind_games: In how many of the games it sees START instead of what is played.
+        self_play_trials: It plays all other players too in the first trial, and with
+            a probability that falls to 0 in so many trials; 0: never.
         model_path: Weights to start from: a file of `models/` of a run.
         run_path: The Weights & Biases run that holds `model_path`.
         es: With `evo`: that its parameters are searched, and what differs from the
@@ -73,6 +75,7 @@ class AgentConfig:
     sample: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     show_payoff: bool = False
     blind_games: int = 0
+    self_play_trials: int = 0
     model_path: str | None = None
     run_path: str | None = None
     es: Mapping[str, Any] | None = None
@@ -88,8 +91,9 @@ class AgentConfig:
             )
         if isinstance(self.stop_after, str):
             _check_member("stop_after", self.stop_after, (UNIFORM_STOP,))
-        if self.blind_games < 0:
-            raise ConfigError(f"blind_games must be >= 0, got {self.blind_games}")
+        for field in ("blind_games", "self_play_trials"):
+            if getattr(self, field) < 0:
+                raise ConfigError(f"{field} must be >= 0, got {getattr(self, field)}")
         if any(player < 1 for player in self.players):
             raise ConfigError(f"players are counted from 1, got {list(self.players)}")
         if self.run_path and not self.model_path:
@@ -173,6 +177,8 @@ class ExperimentConfig:
         env: The game.
         agents: One entry for each agent; empty means PPO for player 1. Players for
             whom nobody is named are played by the game's usual opponent.
+        shuffle_players: Whether the agents' seats in the game are drawn for every
+            trial; `players` are roles then.
         payoff_sampler: Payoffs that are drawn for every trial; None: the game's own.
         num_envs: Games played side by side against each opponent.
         num_opponents: Independent copies of the co-players that learn per opponent.
@@ -217,6 +223,7 @@ class ExperimentConfig:
     runner: str = "rl"
     env: EnvConfig = dataclasses.field(default_factory=EnvConfig)
     agents: tuple[AgentConfig, ...] = ()
+    shuffle_players: bool = False
     payoff_sampler: PayoffSamplerConfig | None = None
     num_envs: int = 100
     num_opponents: int = 1

@@ -5,6 +5,7 @@ from typing import Any
 
 import jax
 
+from paxenv.shuffled_players import ShuffledPlayers
 from paxenv_agents.agent import Agent
 from runners.config import AgentConfig, ConfigError, ExperimentConfig
 from runners.config.coerce import coerce
@@ -25,6 +26,7 @@ from runners.interventions.observing import (
     PayoffShown,
     blind_games,
 )
+from runners.interventions.self_play import FadingShare
 
 DISTRIBUTIONS = {"uniform": Uniform, "log_uniform": LogUniform}
 PAYOFF_DRAWS = {
@@ -32,6 +34,34 @@ PAYOFF_DRAWS = {
     "dilemma": payoffs.PrisonersDilemmas,
     "noise": payoffs.PayoffNoise,
 }
+
+
+def check_single(config: ExperimentConfig) -> None:
+    """Raises ConfigError for what `sarl` cannot do.
+
+    Its play is endless, so nothing counts trials, and who plays against its learner
+    is a part of the game.
+    """
+    if config.runner != "sarl":
+        return
+    default = AgentConfig("")
+
+    def refuse(i: int, keys: tuple[str, ...], why: str) -> None:
+        for key in keys:
+            if getattr(config.agents[i], key) != getattr(default, key):
+                raise ConfigError(f"agent{i + 1}.{key} {why}: use `paxrun rl`")
+
+    for i in range(len(config.agents)):
+        counts = "counts trials, and sarl plays without an end"
+        refuse(i, ("reset", "stop_after", "self_play_trials"), counts)
+        if i > 0:
+            part = "is for a player, and with sarl the others are a part of the game"
+            refuse(i, ("sample", "show_payoff", "blind_games"), part)
+    if config.payoff_sampler is not None:
+        raise ConfigError(
+            "payoff_sampler draws payoffs for trials, and sarl plays without an end: "
+            "use `paxrun rl`"
+        )
 
 
 def observer(
@@ -155,6 +185,44 @@ def payoff_sampler(
     except ValueError as error:
         raise ConfigError(f"payoff_sampler: {error}") from error
     return payoffs.PayoffSampler(draw, players, axis)
+
+
+def self_play(
+    where: str, agent: AgentConfig, env: Any
+) -> tuple[tuple[int, ...], FadingShare | None]:
+    """Returns (players, from 0, that an agent plays instead of others, how often).
+
+    Raises:
+        ConfigError: If it cannot play them, since they see or do something else.
+    """
+    if not agent.self_play_trials:
+        return (), None
+    own = agent.players[0] - 1
+    others = tuple(p for p in range(env.num_players) if p + 1 not in agent.players)
+    for player in others:
+        for space in (env.observation_space, env.action_space):
+            if space(player) != space(own):
+                raise ConfigError(
+                    f"{where}.self_play_trials: player {player + 1} has "
+                    f"{space(player)}, {agent.name} {space(own)}"
+                )
+    if not others:
+        raise ConfigError(f"{where}.self_play_trials: it plays everybody already")
+    return others, FadingShare(agent.self_play_trials)
+
+
+def shuffled(config: ExperimentConfig, env: Any) -> Any:
+    """Returns the game, with seats drawn for every trial if the config asks for it.
+
+    Raises:
+        ConfigError: If its players are not alike.
+    """
+    if not config.shuffle_players:
+        return env
+    try:
+        return ShuffledPlayers(env)
+    except ValueError as error:
+        raise ConfigError(f"shuffle_players: {error}") from error
 
 
 def _distribution(where: str, value: Any) -> Uniform:

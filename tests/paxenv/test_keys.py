@@ -168,3 +168,13 @@ def test_lanes_are_the_keys_of_consecutive_seeds():
     assert data(keys.lanes(7, 3)) == [data(keys.lane(7, i)) for i in range(3)]
     with pytest.raises(ValueError, match=r"seed \+ lane must be in"):
         keys.lanes(2**31 - 2, 3)
+
+
+def test_seats_and_those_who_borrow_them_have_keys_of_their_own():
+    reset_key = keys.reset(keys.episode(keys.lane(3), 0))
+    fold = jax.random.fold_in
+    for i in (0, 1, 5):
+        expected = fold(fold(reset_key, 2**17), i)
+        assert jax.random.key_data(keys.seating(reset_key, i)).tolist() == (
+            jax.random.key_data(expected).tolist()
+        )

@@ -111,6 +111,7 @@ def test_a_drawn_learning_rate_equals_a_configured_one():
     assert_equal_states(drawn, given, ("params", "opt_state", "hyper"))
 
 
+@pytest.mark.slow
 def test_a_run_equals_the_one_that_is_given_the_rate_that_was_drawn():
     """D-16: the draw is read off, and given to the learner's config instead."""
     words = ("agent2.sample={learning_rate: {log_uniform: [1e-3, 1]}}",)
@@ -146,6 +147,7 @@ def test_an_agent_that_is_not_to_learn_is_a_part_of_the_game():
     assert any("PPO (player 2) plays untrained" in n for n in plan.notices)
 
 
+@pytest.mark.slow
 def test_a_preloaded_opponent_plays_what_it_is_given_in_training(trained):
     model = trained.path / "models" / "player1.msgpack"
     words = ("agent2.learning=false", f"agent2.model_path={model}", "num_opponents=3")
@@ -160,6 +162,7 @@ def test_a_preloaded_opponent_plays_what_it_is_given_in_training(trained):
     assert not all(jax.tree.leaves(same))
 
 
+@pytest.mark.slow
 def test_every_opponent_starts_each_trial_from_the_weights_it_is_given(trained):
     model = trained.path / "models" / "player1.msgpack"
     words = (f"agent2.model_path={model}", "num_opponents=3", "agent2.reset=trial")
