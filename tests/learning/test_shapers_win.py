@@ -23,9 +23,10 @@ def rewards(*words):
 def test_a_shaper_beats_a_naive_learner_that_nobody_else_beats():
     """E3 with a gradient outside: two naive learners get 0.
 
-    One run gave 0.29 in iterations 21 to 40 and 0.38 in 41 to 60.
+    Three seeds gave 0.30, 0.31 and 0.28 in iterations 26 to 50, then 0.29, 0.41 and
+    0.48 in 51 to 75; half of the least is the threshold.
     """
     won = rewards()
 
     assert abs(won[:2].mean()) < 0.1
-    assert won[-LAST:].mean() > 0.2
+    assert won[-LAST:].mean() > 0.15
