@@ -12,7 +12,7 @@ NUM_ROWS = 233
 WAITING = {
     *(16, 18),  # evolution
     *range(21, 51),  # outer loops around a learner
-    *(195, 198),  # opponent shaping, evolution
+    198,  # evolution
     *(225, 226),  # stored experiments as tests of parity
 }
 
