@@ -130,8 +130,13 @@ def chosen(
 def _with_extras(
     agent: Agent, state: TrainingState, seen: Any, memory: MemoryState
 ) -> MemoryState:
-    """Gives a memory the structure that `policy` returns, so that a scan carries it."""
+    """Gives a memory the structure that `policy` returns, so that a scan carries it.
+
+    One that opens with it, and what it holds, stays as it is.
+    """
     after = jax.eval_shape(agent.batch_policy, state, seen, memory)[2]
+    if jax.tree.structure(memory.extras) == jax.tree.structure(after.extras):
+        return memory
     extras = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), after.extras)
     return memory.replace(extras=extras)
 

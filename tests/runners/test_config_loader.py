@@ -149,7 +149,7 @@ def test_the_key_eval_chooses_the_runner():
         ("wandb.grup=x", r"unknown key wandb\.grup; did you mean 'group'\?"),
         (
             "runner=evolution",
-            "runner must be one of rl, evo, sarl, eval, got 'evolution'",
+            "runner must be one of rl, evo, eval, sarl, online, es, got 'evolution'",
         ),
         ("num_envs=0", "num_envs must be >= 1, got 0"),
         ("seed=-1", r"seed must be in \[0, 2\*\*31\), got -1"),
