@@ -1,13 +1,11 @@
 """An outer loop from plan to results: its run directory, logs and checkpoints."""
 
-import dataclasses
 import time
 import warnings
 from collections.abc import Callable
 from typing import Any
 
 import jax
-import numpy as np
 
 from paxenv_agents import weights
 from runners import models
@@ -20,6 +18,7 @@ from runners.loop import NonFiniteError
 from runners.metrics_log import MetricsLog, open_metrics_log
 from runners.outer_loops.es_runner import ESRunner
 from runners.outer_loops.online_runner import OnlineRunner
+from runners.outer_loops.outcome import OuterOutcome
 from runners.outer_loops.outer_config import OuterConfig, es_config
 from runners.outer_loops.outer_runner import OuterRunner, Results
 from runners.outer_loops.search_space import make_space
@@ -28,55 +27,9 @@ from runners.plan import INNER_BUDGET, Plan
 from runners.rows import FINITE
 from runners.run_dir import RunDir
 from runners.sinks import Position
-from runners.summary import estimates
 
 #: `(done, in all, metrics)`.
 OnRow = Callable[[int, int, dict[str, float]], None]
-
-
-@dataclasses.dataclass(frozen=True)
-class OuterOutcome:
-    """What an outer loop came to.
-
-    Attributes:
-        plan: What ran.
-        train: Its training results.
-        evaluation: Its evaluation results.
-        seconds: Wall-clock seconds, with compilation.
-        interrupted: Whether the user stopped it.
-    """
-
-    plan: Plan
-    train: dict[str, Any]
-    evaluation: dict[str, Any]
-    seconds: float
-    interrupted: bool
-
-    def as_dict(self) -> dict[str, Any]:
-        """Returns plain data for `results.json`."""
-        config = self.plan.config
-        flat = {
-            name: np.array([value])
-            for name, value in self.evaluation.items()
-            if not isinstance(value, dict)
-        }
-        return {
-            "experiment": config.name,
-            "game": self.plan.game.id,
-            "agents": list(self.plan.names),
-            "runner": config.runner,
-            "seed": config.seed,
-            "num_seeds": 1,
-            "num_envs": config.num_envs,
-            "env_steps_per_seed": self.train["env_step"],
-            "env_steps": self.train["env_step"],
-            "seconds": round(self.seconds, 3),
-            "interrupted": self.interrupted,
-            "mode": self.plan.mode,
-            "train": _finite(self.train),
-            "eval": _finite(self.evaluation),
-            "metrics": {name: e.as_dict() for name, e in estimates(flat).items()},
-        }
 
 
 def make_runner(plan: Plan) -> OuterRunner:
@@ -333,14 +286,3 @@ def _check(config: ExperimentConfig) -> None:
             )
     if config.search and config.runner != "es":
         raise ConfigError("search is for `paxrun es`: write runner=es, or take it out")
-
-
-def _finite(value: Any) -> Any:
-    """Returns plain data with None for numbers that are not finite."""
-    if isinstance(value, dict):
-        return {name: _finite(v) for name, v in value.items()}
-    if isinstance(value, list):
-        return [_finite(v) for v in value]
-    if isinstance(value, float) and value - value != 0.0:
-        return None
-    return value

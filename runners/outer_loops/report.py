@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from runners.outer_loops.launch import OuterOutcome
+from runners.outer_loops.outcome import OuterOutcome
 from runners.run_dir import RunDir
 
 #: Statistics of an evaluation, and what they are called.

@@ -1,0 +1,65 @@
+"""What an outer loop came to."""
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+
+from runners.plan import Plan
+from runners.summary import estimates
+
+
+@dataclasses.dataclass(frozen=True)
+class OuterOutcome:
+    """What an outer loop came to.
+
+    Attributes:
+        plan: What ran.
+        train: Its training results.
+        evaluation: Its evaluation results.
+        seconds: Wall-clock seconds, with compilation.
+        interrupted: Whether the user stopped it.
+    """
+
+    plan: Plan
+    train: dict[str, Any]
+    evaluation: dict[str, Any]
+    seconds: float
+    interrupted: bool
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns plain data for `results.json`."""
+        config = self.plan.config
+        flat = {
+            name: np.array([value])
+            for name, value in self.evaluation.items()
+            if not isinstance(value, dict)
+        }
+        return {
+            "experiment": config.name,
+            "game": self.plan.game.id,
+            "agents": list(self.plan.names),
+            "runner": config.runner,
+            "seed": config.seed,
+            "num_seeds": 1,
+            "num_envs": config.num_envs,
+            "env_steps_per_seed": self.train["env_step"],
+            "env_steps": self.train["env_step"],
+            "seconds": round(self.seconds, 3),
+            "interrupted": self.interrupted,
+            "mode": self.plan.mode,
+            "train": _finite(self.train),
+            "eval": _finite(self.evaluation),
+            "metrics": {name: e.as_dict() for name, e in estimates(flat).items()},
+        }
+
+
+def _finite(value: Any) -> Any:
+    """Returns plain data with None for numbers that are not finite."""
+    if isinstance(value, dict):
+        return {name: _finite(v) for name, v in value.items()}
+    if isinstance(value, list):
+        return [_finite(v) for v in value]
+    if isinstance(value, float) and value - value != 0.0:
+        return None
+    return value
