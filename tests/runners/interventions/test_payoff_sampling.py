@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from engine_fakes import Dice, seated
 
+import paxenv
 from paxenv.envs.coin_game import CoinGame
 from paxenv.envs.iterated_matrix_game import EnvParams, IteratedMatrixGame
 from paxenv_agents.lineup import Slot
@@ -69,10 +70,10 @@ def test_only_the_players_named_are_paid_anew():
 def test_a_player_of_the_coin_game_has_a_row_and_one_by_counts_has_nothing():
     assert player_axis(2, PARAMS) == -1
     assert player_axis(2, CoinGame(16).default_params) == 0
-    plan = prepare(load(["multiplayer_ipd/ppo"]))
-    if plan.params.payoff_table.shape == (4, 2):
-        with pytest.raises(ValueError, match="is the same for all 3 players"):
-            player_axis(3, plan.params)
+    by_counts = paxenv.make("IteratedTensorGame", num_players=3)[1]
+    assert by_counts.payoff_table.shape == (4, 2)
+    with pytest.raises(ValueError, match="is the same for all 3 players"):
+        player_axis(3, by_counts)
 
 
 def experiment(per_opponent=True, draw=None, opponents=3):
