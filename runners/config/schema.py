@@ -8,7 +8,7 @@ from paxenv.registry import closest
 
 #: Runners that train player 1 alone, in endless play.
 ONE_LEARNER = ("sarl", "online", "es")
-RUNNERS = ("rl", "eval", *ONE_LEARNER)
+RUNNERS = ("rl", "sarl", "eval", "online", "es")
 NON_FINITE = ("stop", "continue")
 CLOCKS = ("trial", "inner")
 WANDB_MODES = ("offline", "online")

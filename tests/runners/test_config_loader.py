@@ -147,7 +147,10 @@ def test_the_key_eval_chooses_the_runner():
         ("train_iters=3", "use total_timesteps, counted in environment steps"),
         ("ppo1.num_epochs=3", "unknown key 'ppo1'; use agent1"),
         ("wandb.grup=x", r"unknown key wandb\.grup; did you mean 'group'\?"),
-        ("runner=evolution", "runner must be one of rl, sarl, eval, got 'evolution'"),
+        (
+            "runner=evolution",
+            "runner must be one of rl, sarl, eval, online, es, got 'evolution'",
+        ),
         ("num_envs=0", "num_envs must be >= 1, got 0"),
         ("seed=-1", r"seed must be in \[0, 2\*\*31\), got -1"),
         ("=3", "expected KEY=VALUE"),
