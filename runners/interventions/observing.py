@@ -8,8 +8,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from paxenv import spaces
 from runners.interventions.payoffs import payoff_of
+
+#: Openings that are compared, to tell whether all are alike.
+NUM_OPENINGS = 8
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,28 +45,25 @@ class PayoffShown:
 
 @dataclasses.dataclass(frozen=True)
 class BlindGames:
-    """Shows START instead of the last joint action in the first of the games.
+    """Shows the opening observation instead of what is played in the first games.
 
     Attributes:
         num_games: In how many.
-        num_states: States of the game's observation, of which START is the last.
-        encoding: How they are shown, `"one_hot"` or `"index"`.
+        opening: What the game shows at its opening, flattened: START.
     """
 
     num_games: int
-    num_states: int
-    encoding: str
+    opening: tuple[float, ...]
 
     def __call__(self, obs: Any, params: Any, game: jax.Array, player: int) -> Any:
-        """Returns the observation, or START in a blind game."""
+        """Returns the observation, or the opening in a blind game."""
         del params, player
-        start = spaces.encode_state(
-            jnp.int32(self.num_states - 1), self.num_states, self.encoding
-        )
+        obs = jnp.asarray(obs)
+        start = jnp.array(self.opening).astype(obs.dtype).reshape(obs.shape)
         return jnp.where(game < self.num_games, start, obs)
 
     def space(self, space: gymnasium.Space, params: Any) -> gymnasium.Space:
-        """Returns `space`: START is one of its members."""
+        """Returns `space`: the opening is one of its members."""
         del params
         return space
 
@@ -115,20 +114,20 @@ def blind_games(num_games: int, env: Any, params: Any, player: int) -> BlindGame
     """Returns the observer that is blind in the first `num_games` games.
 
     Raises:
-        ValueError: If the game shows no START.
+        ValueError: If the game opens in different ways, so that an opening tells
+            something.
     """
-    space = env.observation_space(player)
-    opening = as_tuple(env.reset(jax.random.key(0), params)[0])[player]
-    encoding = "index" if isinstance(space, gymnasium.spaces.Discrete) else "one_hot"
-    known = isinstance(space, gymnasium.spaces.Discrete | spaces.OneHot)
-    if not known or int(spaces.decode_state(opening, space)) != (
-        spaces.num_states(space) - 1
-    ):
+    openings = [
+        np.asarray(as_tuple(env.reset(jax.random.key(i), params)[0])[player])
+        for i in range(NUM_OPENINGS)
+    ]
+    if any(not np.array_equal(opening, openings[0]) for opening in openings):
         raise ValueError(
-            f"{env.name} shows no START that a blind player could see instead: "
-            "blind_games is for matrix and tensor games"
+            f"{env.name} opens in different ways, so it shows no START that a blind "
+            "player could see instead: blind_games is for matrix and tensor games"
         )
-    return BlindGames(num_games, spaces.num_states(space), encoding)
+    opening = tuple(openings[0].ravel().tolist())
+    return BlindGames(num_games, opening)
 
 
 def as_tuple(observations: Any) -> tuple[Any, ...]:

@@ -1,21 +1,29 @@
 """Payoffs that are shown, and games in which a player is blind."""
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from engine_fakes import Fixed, Recorder, seated
 
+import paxenv
 from paxenv.envs.iterated_matrix_game import EnvParams, IteratedMatrixGame
 from paxenv_agents.lineup import Lineup, Slot
 from paxenv_agents.play import play_trial
 from runners.config import ConfigError, load
 from runners.experiment import train_chunk
-from runners.interventions.observing import BlindGames, InTurn, PayoffShown
+from runners.interventions.observing import (
+    BlindGames,
+    InTurn,
+    PayoffShown,
+    blind_games,
+)
 from runners.interventions.payoffs import PayoffNoise, PayoffSampler
 from runners.plan import prepare
 
 PAYOFF = [[-1, -1], [-3, 0], [0, -3], [-2, -2]]
 PARAMS = EnvParams(payoff_matrix=PAYOFF)
+START = (0, 0, 0, 0, 1)
 
 
 def experience(observe, num_games=3, params=PARAMS):
@@ -47,7 +55,7 @@ def test_the_payoff_shown_is_the_one_that_is_paid():
 
 @pytest.mark.parametrize("num_blind", [0, 2])
 def test_the_first_games_show_start_and_the_others_what_was_played(num_blind):
-    sample, last_obs, _ = experience(BlindGames(num_blind, 5, "one_hot"))
+    sample, last_obs, _ = experience(BlindGames(num_blind, START))
     states = np.argmax(sample.observations, -1)
     for game in range(3):
         expected = [4, 4, 4] if game < num_blind else [4, 0, 0]
@@ -56,7 +64,7 @@ def test_the_first_games_show_start_and_the_others_what_was_played(num_blind):
 
 
 def test_a_blind_player_still_sees_the_payoff():
-    both = InTurn((BlindGames(1, 5, "one_hot"), PayoffShown()))
+    both = InTurn((BlindGames(1, START), PayoffShown()))
     seen = np.asarray(experience(both).sample.observations)
     np.testing.assert_array_equal(np.argmax(seen[:, 0, :5], -1), [4, 4, 4])
     np.testing.assert_array_equal(seen[0, 0, 5:], np.ravel(PAYOFF))
@@ -87,3 +95,14 @@ def test_an_agents_observation_space_follows_from_what_it_is_shown(runner):
 def test_what_cannot_be_shown_is_refused(words, message):
     with pytest.raises(ConfigError, match=message):
         prepare(load(words))
+
+
+def test_a_blind_player_of_the_infinite_game_sees_one_half_everywhere():
+    env, params = paxenv.make("InfiniteMatrixGame", num_inner_steps=2)
+    blind = blind_games(1, env, params, 0)
+    obs, state = env.reset(jax.random.key(0), params)
+    actions = tuple(jnp.full(5, 2.0) for _ in range(2))
+    obs, *_ = env.step(jax.random.key(1), state, actions, params)
+    assert float(jnp.abs(obs[0] - 0.5).min()) > 0.3
+    assert blind(obs[0], params, jnp.int32(0), 0).tolist() == [0.5] * 10
+    assert blind(obs[0], params, jnp.int32(1), 0).tolist() == obs[0].tolist()
