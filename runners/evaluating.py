@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from runners.curves import CURVES
 from runners.models import with_models
 from runners.plan import Plan, evaluation
 from runners.program import Program, initial_state, run_keys, with_agents
@@ -21,6 +22,8 @@ class Evaluation:
         self.plan = evaluation(plan)
         self._program: Program | None = None
         self._starts: tuple | None = None
+        #: Rewards by inner episode of the last evaluation, as of `play_once`.
+        self.curves: np.ndarray | None = None
 
     def play(
         self, agents: tuple, env_steps: int | None = None
@@ -51,9 +54,24 @@ class Evaluation:
             self._program = Program(self.plan.experiment, state)
         else:
             self._program.load(state)
-        return meaningful(
-            {name: rows[:, 0] for name, rows in self._program.run(1).items()}
-        )
+        metrics, self.curves = play_once(self._program)
+        return metrics
+
+
+def play_once(
+    program: Program,
+) -> tuple[dict[str, np.ndarray], np.ndarray | None]:
+    """Runs one iteration and returns (metrics `[seeds]` by name, curves).
+
+    Curves are rewards per step `[seeds, opponents, inner episodes, players]`; None
+    where the program keeps none. A seed whose agents are not finite has NaN in both.
+    """
+    rows = {name: values[:, 0] for name, values in program.run(1).items()}
+    curves = rows.pop(CURVES, None)
+    if curves is not None:
+        broken = rows[FINITE] != 1
+        curves = np.where(broken[:, None, None, None], np.nan, curves)
+    return meaningful(rows), curves
 
 
 def meaningful(metrics: dict[str, np.ndarray]) -> dict[str, np.ndarray]:

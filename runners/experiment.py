@@ -17,6 +17,7 @@ from paxenv_agents.stream import Rollout
 from paxenv_agents.streaming import summed_scan
 from paxenv_agents.types import TrainingState
 from runners import placement
+from runners.curves import CURVES, by_inner_episode
 from runners.evolution.population import Generation, play_population
 from runners.lanes import lane_keys, open_streams, play_opponents, play_trials
 from runners.outer import Gradient, OuterOptimiser, OuterState
@@ -97,6 +98,8 @@ class Experiment:
             iteration is a trial.
         keep_returns: Whether the rows of a stream hold the return of every episode by
             itself, `RETURNS`.
+        keep_curves: Whether the row of a trial holds the rewards by inner episode,
+            `CURVES`.
         params_sampler: `params_sampler(key, params) -> params`, the game's numbers of a
             trial; compared by identity or equality, like a slot's callables. None:
             those of the state.
@@ -113,6 +116,7 @@ class Experiment:
     chunk_size: int = 64
     num_steps: int | None = None
     keep_returns: bool = False
+    keep_curves: bool = False
     params_sampler: Callable[[jax.Array, Any], Any] | None = None
     params_per_opponent: bool = True
     mesh: Mesh | None = None
@@ -295,6 +299,8 @@ def rollout(experiment: Experiment, state: RunState) -> tuple[Played, Row]:
     row = rollout_row(experiment.env, experiment.slots, play)
     if experiment.keep_returns and isinstance(play, Rollout):
         row[RETURNS] = play.returns[..., 0].astype(jnp.float32)
+    if experiment.keep_curves and isinstance(play, Trial):
+        row[CURVES] = by_inner_episode(play.episodes)
     return Played(play, outer), row
 
 

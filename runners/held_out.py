@@ -6,11 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from runners.config import ConfigError
 from runners.config.overrides import parse_words
-from runners.evaluating import meaningful
+from runners.evaluating import play_once
 from runners.evaluation import config_of_run
 from runners.launch import program_of
 from runners.plan import Plan, prepare
@@ -69,7 +67,6 @@ def variations(
 
 def played(variation: Variation) -> Variation:
     """Returns a variation with its metrics, after one evaluation of every seed."""
-    rows = program_of(variation.plan).run(1)
-    metrics = meaningful({name: values[:, 0] for name, values in rows.items()})
-    metrics = {k: v for k, v in metrics.items() if k != FINITE and np.ndim(v) == 1}
+    metrics, _ = play_once(program_of(variation.plan))
+    metrics = {name: v for name, v in metrics.items() if name != FINITE}
     return dataclasses.replace(variation, metrics=estimates(metrics))

@@ -7,9 +7,9 @@ from collections.abc import Callable
 import jax
 import numpy as np
 
-from runners import models, plots
+from runners import curves, models, plots
 from runners.config import ConfigError
-from runners.evaluating import meaningful
+from runners.evaluating import play_once
 from runners.experiment import begun
 from runners.interrupt import Interrupt
 from runners.jsonl import JsonLines, read_rows
@@ -153,10 +153,11 @@ def _train(training: Training, observer: Observer, compile_seconds: float) -> Ou
         first_non_finite=training.first_non_finite,
         best_score=training.best_score,
         best_members=training.best_members,
+        curves=training.evaluation.curves if metrics else None,
     )
     run_dir.write_results(outcome.as_dict())
     if plan.config.plot:
-        plots.cooperation(outcome, run_dir.artifacts / "cooperation.png")
+        _draw(outcome, run_dir)
         plots.reward_curve(
             outcome, read_rows(run_dir.metrics), run_dir.artifacts / "reward_curve.png"
         )
@@ -167,7 +168,7 @@ def _evaluate_only(
     plan: Plan, program: Program, run_dir: RunDir, compile_seconds: float
 ) -> Outcome:
     began = time.perf_counter()
-    metrics = meaningful({name: rows[:, 0] for name, rows in program.run(1).items()})
+    metrics, by_episode = play_once(program)
     outcome = Outcome(
         plan=plan,
         evaluation=estimates(metrics),
@@ -175,6 +176,7 @@ def _evaluate_only(
         seconds=time.perf_counter() - began,
         compile_seconds=compile_seconds,
         interrupted=False,
+        curves=by_episode,
     )
     _write(outcome, metrics, run_dir)
     return outcome
@@ -190,7 +192,15 @@ def _write(outcome: Outcome, metrics: dict[str, np.ndarray], run_dir: RunDir) ->
             }
             log.write({"seed": seed, "iteration": outcome.num_iterations, **named})
     if outcome.plan.config.plot:
-        plots.cooperation(outcome, run_dir.artifacts / "cooperation.png")
+        _draw(outcome, run_dir)
+
+
+def _draw(outcome: Outcome, run_dir: RunDir) -> None:
+    """Draws what an evaluation showed."""
+    plots.cooperation(outcome, run_dir.artifacts / "cooperation.png")
+    if outcome.curves is not None:
+        path = run_dir.artifacts / "inner_episodes.png"
+        curves.draw(outcome.curves, outcome.plan, path)
 
 
 def _device() -> str:

@@ -16,6 +16,7 @@ EXTREMES = ("return_min", "return_max")
 
 LABELS = {
     "reward_per_step": "reward per step",
+    "reward_per_step_last": "reward per step, last episode",
     "return": "return of an episode",
     "cooperation_rate": "cooperation rate",
     "own_coins": "own coins per episode",

@@ -3,8 +3,12 @@
 import dataclasses
 from typing import Any
 
+import numpy as np
+
+from runners.curves import as_dict
 from runners.evolution.best import BestMember
 from runners.plan import Plan
+from runners.robust import robust
 from runners.summary import Estimate
 
 
@@ -25,6 +29,8 @@ class Outcome:
         best_score: The highest mean return of player 1 in an evaluation on the way,
             whose checkpoint is kept; None if there was none.
         best_members: After an evolution, the best member of each search.
+        curves: Rewards per step by inner episode of the final evaluation, `[seeds,
+            opponents, inner episodes, players]`; None for trials of one.
     """
 
     plan: Plan
@@ -36,6 +42,7 @@ class Outcome:
     first_non_finite: int | None = None
     best_score: float | None = None
     best_members: tuple[BestMember, ...] = ()
+    curves: np.ndarray | None = None
 
     @property
     def mode(self) -> str:
@@ -71,8 +78,15 @@ class Outcome:
             "best_members": {
                 f"player_{best.player}": best.as_dict() for best in self.best_members
             },
+            "inner_episodes": None if self.curves is None else as_dict(self.curves),
             "metrics": {
-                f"eval/{self.mode}/{name}": value.as_dict()
+                f"eval/{self.mode}/{name}": _plain(value)
                 for name, value in self.evaluation.items()
             },
         }
+
+
+def _plain(value: Estimate) -> dict[str, Any]:
+    """Returns an estimate as plain data, with what is less moved by odd seeds."""
+    found = robust(value)
+    return {**value.as_dict(), **({} if found is None else found.as_dict())}

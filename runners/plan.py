@@ -136,6 +136,7 @@ def prepare(config: ExperimentConfig) -> Plan:
         num_opponents=config.num_opponents,
         chunk_size=min(config.chunk_size, num_iterations),
         num_steps=num_steps,
+        keep_curves=config.runner == "eval" and env.num_outer_steps > 1,
         params_sampler=params_sampler,
         params_per_opponent=not getattr(config.payoff_sampler, "shared", False),
         mesh=_mesh(config),
@@ -235,6 +236,7 @@ def evaluation(plan: Plan) -> Plan:
         num_opponents=plan.num_eval_opponents,
         chunk_size=1,
         num_steps=None,
+        keep_curves=plan.env.num_outer_steps > 1,
         mesh=None,
     )
     return Plan(config, plan.game, experiment, plan.params, 1)

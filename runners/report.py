@@ -23,6 +23,7 @@ from runners.metric_names import (
 )
 from runners.outcome import Outcome
 from runners.plan import Plan
+from runners.robust import robust
 from runners.seating import learns_within_a_trial
 from runners.summary import Estimate
 
@@ -97,7 +98,7 @@ def captions(outcome: Outcome) -> list[str]:
         for q in quantities(named, of_players=False)
         if q in ("welfare", "equality") and len(plan.names) > 1
     ]
-    lines = [what, ", ".join(whole)]
+    lines = [what, *_robust_lines(plan, named), ", ".join(whole)]
     if any(name.quantity == COOPERATION for name in named):
         shares = "; in grey: the share of steps that begin there"
         lines.append(_legend(named) + shares * (len(plan.names) <= MAX_WITH_SHARES))
@@ -116,6 +117,28 @@ def best_lines(outcome: Outcome, run_dir: Any) -> list[str]:
             f"best member of player {best.player}, played again on other keys: reward "
             f"per step {rewards}; weights in {run_dir.best_model(best.player)}"
         )
+    return lines
+
+
+def _robust_lines(plan: Plan, named: dict[Name, Estimate]) -> list[str]:
+    """Returns interquartile means of the rewards, and which seeds failed."""
+    found = {
+        player: robust(named[name])
+        for player in range(1, len(plan.names) + 1)
+        if (name := Name("reward_per_step", player)) in named
+    }
+    known = {player: value for player, value in found.items() if value is not None}
+    if not known:
+        return []
+    means = ", ".join(
+        f"player {player} {value.mean:.3f} [{value.interval[0]:.3f}, "
+        f"{value.interval[1]:.3f}]"
+        for player, value in known.items()
+    )
+    failed = sorted({seed for value in known.values() for seed in value.failed})
+    lines = [f"interquartile mean over seeds, with bootstrap interval: {means}"]
+    if failed:
+        lines.append(f"failed seeds: {', '.join(map(str, failed))}")
     return lines
 
 

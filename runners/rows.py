@@ -11,6 +11,7 @@ from paxenv_agents.lineup import Slot
 from paxenv_agents.play import Trial
 from paxenv_agents.stream import Rollout
 from paxenv_agents.types import Stats, TrainingState
+from runners import curves
 from runners.evolution.population import Generation
 
 Row = dict[str, jax.Array]
@@ -32,6 +33,8 @@ def rollout_row(
         play: What was played, with a leading axis `[opponents]`.
     """
     row: dict[str, Any] = means(summed(play.episodes))
+    if isinstance(play, Trial) and env.num_outer_steps > 1:
+        row |= curves.last_inner_episode(play.episodes)
     totals = jax.tree.map(lambda x: x.sum(0), play.totals)
     named = env.metrics_final(env.metrics_init().replace(totals=totals))
     row |= {f"env/{name}": value for name, value in named.items()}
