@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from runners.config import ExperimentConfig, load
+from runners.config import AgentConfig, ExperimentConfig, load
 from runners.run_dir import RunDir
 
 
@@ -12,7 +12,8 @@ def config_of_run(
 ) -> ExperimentConfig:
     """Returns the config that evaluates a run's agents in the run's own game.
 
-    Every learner starts from the weights that the run left for it, seed by seed.
+    Every learner starts from the weights that the run left for it, seed by seed, apart
+    from those that learn within each trial, which they begin afresh.
 
     Args:
         run_dir: A run directory.
@@ -24,11 +25,21 @@ def config_of_run(
     """
     run = RunDir.open(run_dir)
     saved = load(config_file=run.config)
-    weights = [
-        f"agent{i}.model_path={run.path}"
-        for i, agent in enumerate(saved.agents, start=1)
-        if run.model(agent.players[0]).is_file()
-    ]
+    weights = []
+    for i, agent in enumerate(saved.agents, start=1):
+        searched = saved.runner == "evo" and agent.es is not None
+        if searched:
+            # What was searched does not learn by itself.
+            weights.append(f"agent{i}.learning=false")
+        elif _starts_anew(agent, saved):
+            continue
+        if run.model(agent.players[0]).is_file():
+            weights.append(f"agent{i}.model_path={run.path}")
     settings = {"save_dir": None, **(options or {})}
     words = [*weights, "save_dir=null", *words]
     return load(words, config_file=run.config, options=settings)
+
+
+def _starts_anew(agent: AgentConfig, config: ExperimentConfig) -> bool:
+    """Whether an agent learns within each trial, from nothing."""
+    return agent.clock == "inner" and (agent.reset == "trial" or config.runner == "evo")

@@ -12,6 +12,8 @@ SHAPINGS = ("auto", "centered_rank", "z_score", "none")
 STARTS = ("agent", "zero")
 OBJECTIVES = ("mean", "last")
 OPPONENTS = ("member", "mean")
+#: Best members that are kept.
+NUM_KEPT = 5
 
 #: Names that users of other packages know.
 ALIASES = {
@@ -70,7 +72,8 @@ class ESOptions:
             action noise in a generation.
         opponent: Whom a member meets where several agents are searched: the `"member"`
             of the same number, or the `"mean"` of the other's search.
-        top_k: How many of the best members so far are kept.
+        top_k: How many of the best members so far are kept; None: five, or all of a
+            smaller population.
         options: Options of the strategy, by the names that evosax gives them.
     """
 
@@ -98,7 +101,7 @@ class ESOptions:
     objective: str = "mean"
     common_random_numbers: bool = True
     opponent: str = "member"
-    top_k: int = 5
+    top_k: int | None = None
     options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -130,11 +133,16 @@ class ESOptions:
             raise ValueError(f"es.w_decay must be >= 0, got {self.w_decay}")
         self._check_pair("init_min", "init_max", together=True)
         self._check_pair("clip_min", "clip_max", together=False)
-        if self.top_k > self.population_size:
+        if self.num_kept > self.population_size:
             raise ValueError(
                 f"es.top_k={self.top_k} is more than the population_size, "
                 f"{self.population_size}"
             )
+
+    @property
+    def num_kept(self) -> int:
+        """How many of the best members are kept."""
+        return min(NUM_KEPT, self.population_size) if self.top_k is None else self.top_k
 
     def _check_pair(self, low: str, high: str, *, together: bool) -> None:
         a, b = getattr(self, low), getattr(self, high)

@@ -81,7 +81,7 @@ class Search:
         return SearchState(
             strategy=_strong(state),
             start=start if self.strategy.population_based else (),
-            best=archive.empty(solution, self.options.top_k),
+            best=archive.empty(solution, self.options.num_kept),
             generation=jnp.zeros((), jnp.int32),
         )
 

@@ -1,0 +1,59 @@
+"""Rewards by inner episode of an evaluation in which co-players learn."""
+
+import json
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from paxenv_agents.episodes import Episodes
+from runners import curves
+from runners.cli import cli
+
+
+def episodes(returns, length):
+    zeros = jnp.zeros(length.shape)
+    return Episodes(
+        *(jnp.ones_like(length), jnp.zeros_like(length), length),
+        *(returns, returns, returns, zeros, zeros, {}, {}),
+    )
+
+
+def test_games_count_by_their_steps():
+    """Opponent 0: (4 + 2) / (4 + 2) and (0 + 3) / (1 + 2) for player 1."""
+    returns = jnp.array([[[[4.0, 0.0], [2.0, 1.0]], [[0.0, 1.0], [3.0, 2.0]]]])
+    length = jnp.array([[[4, 2], [1, 2]]])
+    found = episodes(returns, length)
+    by_episode = curves.by_inner_episode(found)
+    np.testing.assert_allclose(by_episode, [[[1.0, 1 / 6], [1.0, 1.0]]], rtol=1e-6)
+    last = curves.last_inner_episode(found)
+    assert float(last["episode/reward_per_step_last/player_1"]) == 1.0
+
+
+def test_quartiles_are_over_seeds_and_opponents():
+    every = np.arange(10.0).reshape(2, 5, 1, 1)
+    found = curves.as_dict(every)["player_1"]
+    assert found["mean"] == [4.5]
+    assert found["quartiles"] == [[2.25], [6.75]]
+
+
+@pytest.mark.slow
+def test_an_evaluation_shows_how_a_learner_comes_round(tmp_path):
+    """Against AllC a naive learner begins at half of -1 and learns to defect."""
+    learner = "agent2={name: Naive, learning_rate: 0.5, clock: inner, reset: trial}"
+    words = ["eval", "--agent1", "AllC", learner, "num_inner_steps=20"]
+    words += ["num_outer_steps=12", "num_opponents=4", "num_seeds=4", "num_envs=16"]
+    words += ["--save-dir", str(tmp_path / "run"), "--json"]
+    result = CliRunner().invoke(cli, words)
+    assert result.exit_code == 0, result.output
+    found = json.loads(result.stdout)
+    mean = found["inner_episodes"]["player_2"]["mean"]
+    assert len(mean) == 12
+    assert mean[0] == pytest.approx(-0.5, abs=0.1)
+    assert mean[-1] > -0.05
+    last = found["metrics"]["eval/sampled/episode/reward_per_step_last/player_2"]
+    assert last["mean"] == pytest.approx(mean[-1], abs=1e-5)
+    assert last["failed_seeds"] == []
+    assert last["iqm_ci95"][0] <= last["iqm"] <= last["iqm_ci95"][1]
+    assert (tmp_path / "run/artifacts/inner_episodes.png").stat().st_size > 1000
