@@ -43,6 +43,8 @@ class LOLAConfig:
         tabular: A row of logits and a value for each observed state, all 0 at first.
         action_scale: As in `PPOConfig`.
         action_bound: As in `PPOConfig`.
+        conv_channels: As in `PPOConfig`.
+        kernel_size: As in `PPOConfig`.
     """
 
     learning_rate: float = 0.2
@@ -66,10 +68,13 @@ class LOLAConfig:
     tabular: bool = False
     action_scale: str = "state_independent"
     action_bound: str = "squashed"
+    conv_channels: tuple[int, ...] = (16, 16)
+    kernel_size: int = 3
 
     def __post_init__(self) -> None:
         options.check(self, {**RULES, **_OWN_RULES})
         object.__setattr__(self, "hidden_sizes", tuple(self.hidden_sizes))
+        object.__setattr__(self, "conv_channels", tuple(self.conv_channels))
 
 
 _OWN_RULES: dict[str, options.Rule] = {

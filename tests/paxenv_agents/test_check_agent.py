@@ -208,6 +208,7 @@ def test_agent_that_keeps_every_promise_passes():
     check_agent(Counter.from_env(ENV, 1), ENV, 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("broken", BROKEN, ids=lambda cls: cls.__name__)
 def test_broken_promise_is_named(broken):
     with pytest.raises(AgentCheckError, match=BROKEN[broken]):

@@ -55,6 +55,7 @@ def test_a_seed_decides_everything(name):
     assert not bits.equal(rows, other_rows, equal_nan=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LEARNERS)
 def test_an_old_state_is_readable_after_an_update(name):
     """A46: nothing that the caller holds is donated."""
@@ -95,6 +96,7 @@ def hundreds(obs, params, game, player):
 SEEN = gymnasium.spaces.Box(0.0, 1000.0, (1,), np.float32)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("learner", [PPO, Naive])
 def test_actor_and_critic_see_the_games_in_one_order(learner):
     """A93: obs = 100 * game + player, seats slower than games, in both networks."""

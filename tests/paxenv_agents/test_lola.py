@@ -105,6 +105,7 @@ def gradient(agent, state, context):
     return jax.jit(lambda p: slope(p, state, context, jax.random.key(3)))(state.params)
 
 
+@pytest.mark.slow
 def test_stopping_the_shaping_term_leaves_the_naive_gradient():
     """With steps of size 0 nothing is shaped, and both gradients are the same."""
     with_term, _ = gradient(*small({"lr_in": 0.0}))

@@ -178,6 +178,7 @@ def test_th_stays_through_an_episode_and_changes_at_its_end():
     assert ((ths[4] > 0) & (ths[4] < 1)).all()
 
 
+@pytest.mark.slow
 def test_policy_parameters_leave_out_the_value():
     agent, state, _ = played(3)
     assert set(state.params) - set(agent.policy_params(state.params)) == {

@@ -21,6 +21,8 @@ GAME = IteratedMatrixGame(4)
 OF_RUNNERS = {"n_steps", "num_envs"}
 #: Read over continuous actions: test_ppo_continuous toggles them.
 OF_BOXES = {"action_scale", "action_bound"}
+#: Toggled in test_images.
+OF_IMAGES = {"conv_channels", "kernel_size"}
 
 
 @functools.partial(jax.jit, static_argnums=0)
@@ -135,7 +137,7 @@ def test_every_option_changes_what_is_learnt(name):
 
 
 def test_no_option_is_left_out_of_the_toggle_test():
-    elsewhere = OF_RUNNERS | OF_BOXES
+    elsewhere = OF_RUNNERS | OF_BOXES | OF_IMAGES
     assert set(TOGGLES) | elsewhere == {f.name for f in dataclasses.fields(PPOConfig)}
 
 

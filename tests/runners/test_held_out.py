@@ -50,6 +50,7 @@ def test_every_change_is_a_row_beside_play_as_trained(run_dir):
     assert json.loads((run_dir / "artifacts/held_out.json").read_text())[1] == all_c
 
 
+@pytest.mark.slow
 def test_the_table_has_a_column_for_each_player(run_dir):
     result = held_out(run_dir, "--vary", "agent2=AllD")
     assert result.exit_code == 0, result.output

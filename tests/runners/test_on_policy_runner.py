@@ -71,6 +71,7 @@ def test_learn_returns_the_history_of_every_iteration():
     assert (result["final_iteration"], result["total_timesteps"]) == (2, 12)
 
 
+@pytest.mark.slow
 def test_total_timesteps_are_rounded_up_and_counted_from_the_beginning():
     runner = parts()
 
@@ -130,6 +131,7 @@ def test_stages_one_by_one_give_the_same_bits_as_whole_chunks():
     assert_same(own.program.state, fused.program.state)
 
 
+@pytest.mark.slow
 def test_six_iterations_are_three_and_three_of_a_new_runner(tmp_path):
     straight, first, second = cart_pole(), cart_pole(save_dir=tmp_path), cart_pole()
 

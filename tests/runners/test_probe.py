@@ -35,6 +35,7 @@ def test_an_unforgiving_player_never_cooperates_again():
     assert response.forced[0, :, 1].tolist() == [1, 1, 1, 1, 0, 0, 0]
 
 
+@pytest.mark.slow
 def test_a_generous_player_forgives_one_defection_in_three():
     """GTFT cooperates after a defection with probability 1/3; 3 standard errors."""
     response = respond("AllC", "GenerousTitForTat", num_envs=2000, window=1)

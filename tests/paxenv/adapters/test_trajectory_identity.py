@@ -44,6 +44,7 @@ def test_the_single_environment_equals_the_replay(game: str) -> None:
             obs, _ = env.reset()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["NextStep", "SameStep"])
 @pytest.mark.parametrize("game", CASES)
 def test_every_lane_of_the_vector_environment_equals_the_replay(

@@ -250,6 +250,7 @@ def test_the_mountain_cars_wall_stops_it():
     np.testing.assert_array_equal(obs, np.array([-1.2, 0.0], np.float32))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("num_outer_steps", [1, 2])
 @pytest.mark.parametrize("game", GAMES)
 def test_every_promise_of_a_game_is_kept(game, num_outer_steps):

@@ -69,6 +69,7 @@ def expected_fitness(runner, members, updates=3):
     return np.asarray(2 * (members["parameters"][0] + updates * rates))
 
 
+@pytest.mark.slow
 def test_every_individual_trains_from_a_clean_copy_with_its_own_values(searched):
     """M3, M4: the last one of the last generation too, and nothing leaks to it."""
     runner, seen, _, _ = searched

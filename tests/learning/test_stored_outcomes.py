@@ -1,0 +1,54 @@
+"""Stored experiments come out as they state: acceptance rows D1 to D3 and others.
+
+The bands are those of the files. One seed each in `slow`; under `full` three.
+"""
+
+import pytest
+
+from runners.config import load_small
+from runners.evaluating import Evaluation
+from runners.launch import program_of
+from runners.loop import Loop
+from runners.plan import prepare
+from runners.summary import estimate
+
+SEEDS = [0, *(pytest.param(seed, marks=pytest.mark.full) for seed in (1, 2))]
+
+
+def outcome(name, seed, **options):
+    """Returns the evaluation after a run of the small size, means by name, and bands."""
+    config = load_small(name, seed=seed, **options)
+    plan = prepare(config)
+    program = program_of(plan)
+    Loop(program, plan.num_iterations).run()
+    metrics = Evaluation(plan).play(program.state.agents)
+    return {k: estimate(v).mean for k, v in metrics.items()}, config.bands
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        "infinite/gs_v_nl",  # D1
+        "infinite/mfos_v_nl",  # D2
+        "infinite/imp_mfos_v_nl",  # D3
+        "imp/gs_v_tabular",  # E3
+        "ipd/evo_v_evo",
+    ],
+)
+def test_an_experiment_comes_out_in_its_bands(name, seed):
+    found, bands = outcome(name, seed)
+    assert bands
+    for metric, (low, high) in bands.items():
+        assert low <= found[metric] <= high, (metric, found[metric])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_shaper_gets_more_than_cooperation_and_than_its_opponent(seed):
+    """E2: against 16 learners that the search has not met."""
+    found, _ = outcome("ipd/shaper_v_tabular", seed)
+    first, second = (found[f"episode/reward_per_step/player_{p}"] for p in (1, 2))
+    assert first > -1.0
+    assert second < first
