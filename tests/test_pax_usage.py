@@ -66,6 +66,7 @@ def test_a_game_runs_under_pmap(env_and_params):
     np.testing.assert_array_equal(rewards[0], np.ones(devices))
 
 
+@pytest.mark.slow
 def test_one_training_state_acts_in_many_games():
     actions = example("pax_readme.py")["use_an_agent"](8)
 
@@ -139,6 +140,7 @@ def test_the_step_of_a_hand_written_runner_is_a_scan_body(runner):
     assert after.env_state.t.tolist() == [4, 4, 4]
 
 
+@pytest.mark.slow
 def test_an_outer_loop_of_rollout_and_update_is_one_compiled_scan(runner):
     runner, _ = runner
 

@@ -16,7 +16,7 @@ SEEDS = [0, *(pytest.param(seed, marks=pytest.mark.full) for seed in (1, 2))]
 
 
 def outcome(name, seed, **options):
-    """Returns the evaluation after a run of the small size, means by name, and bands."""
+    """Returns means by name after a run of the small size, and the stated bands."""
     config = load_small(name, seed=seed, **options)
     plan = prepare(config)
     program = program_of(plan)

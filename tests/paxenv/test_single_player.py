@@ -59,6 +59,7 @@ def run(env, params, num_steps, action=0):
     return state, outputs
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("player", [0, 1, 2])
 def test_trajectory_equals_the_game_with_the_same_joint_actions(player):
     env = Counting(4, 2, players=3, random_ends=True)

@@ -240,6 +240,7 @@ def test_strategy_passes_with_random_ends():
     check_agent(make_agent("TitForTat", env), env, params=env.default_params)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "agent",
     [
@@ -253,6 +254,7 @@ def test_learner_passes(agent):
     check_agent(agent, ENV)
 
 
+@pytest.mark.slow
 def test_learner_passes_with_random_ends():
     env = IteratedMatrixGame(4, 2, random_ends=True)
     check_agent(Counter.from_env(env), env)

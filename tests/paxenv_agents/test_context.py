@@ -87,6 +87,7 @@ def test_an_inner_update_sees_the_co_player_before_its_own_update(seat):
     assert stats["seen"].tolist() == [-4.0, 0.0, -4.0]
 
 
+@pytest.mark.slow
 def test_trial_updates_of_one_episode_get_a_context():
     env = IteratedMatrixGame(2)
     slots = (
@@ -104,6 +105,7 @@ def test_trial_updates_of_one_episode_get_a_context():
     assert rows["train/player_1/fresh"].tolist() == [-6.0, -18.0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shared", [True, False], ids=["shared", "per_opponent"])
 def test_each_opponent_is_a_context_of_its_own(shared):
     """Three opponents with 0 updates: numbers 0, 1, 2 have the mean 1."""

@@ -59,6 +59,7 @@ def plain_target(values, params, window, i, double):
 # Targets.
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("double", [False, True])
 @pytest.mark.parametrize("length", [1, 3])
 def test_targets_are_those_of_a_plain_loop(double, length):
@@ -84,6 +85,7 @@ def test_targets_are_those_of_a_plain_loop(double, length):
     assert (online != target).any()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("terminated", "expected"), [(False, 2.0), (True, 1.0)], ids=["cut", "ended"]
 )

@@ -120,6 +120,7 @@ def test_the_hidden_state_is_cleared_after_an_inner_end():
     assert not np.allclose(whole[1][2:], evaluate(state, sample)[1][2:], atol=1e-3)
 
 
+@pytest.mark.slow
 def test_steps_that_were_not_played_leave_the_hidden_state():
     state, sample = sequence(AGENT)
     without = evaluate(state, sample)

@@ -39,6 +39,7 @@ def with_means(agent, means, scales):
     return state.replace(params=flat)
 
 
+@pytest.mark.slow
 def test_logits_are_normal_in_their_own_unit_and_not_squashed():
     """Means of 3 have a standard error of 0.5 / sqrt(4096) = 0.008."""
     agent = hyper()

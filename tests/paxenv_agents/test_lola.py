@@ -65,6 +65,7 @@ def mean_slopes(num_games, num_seeds, other=None, **options):
     return np.mean(each, 0), np.std(each, 0) / num_seeds**0.5
 
 
+@pytest.mark.slow
 def test_without_look_ahead_the_gradient_is_that_of_the_naive_learner():
     """Without the weight gamma**t of each step it would be four times as large."""
     estimate, _ = mean_slopes(4096, 1, num_lookaheads=0)
@@ -122,6 +123,7 @@ def test_the_shaping_term_changes_the_gradient():
     assert np.abs(shaping["logits"] - without["logits"]).max() > 0.05
 
 
+@pytest.mark.slow
 def test_a_co_player_without_params_is_not_looked_ahead_of():
     env = IteratedMatrixGame(6)
     other = make_agent("TitForTat", env, player=1)
@@ -144,6 +146,7 @@ def test_a_co_player_whose_learning_is_off_is_not_looked_ahead_of():
     np.testing.assert_allclose(still["logits"], unmoved["logits"], atol=1e-6)
 
 
+@pytest.mark.slow
 def test_rollouts_are_aligned_and_every_game_has_noise_of_its_own():
     """D-10: observations and actions give the stored log-probabilities back."""
     _, state, context = small()
@@ -189,6 +192,7 @@ def test_a_seed_decides_everything():
     assert not bits.equal(rows, other_rows, equal_nan=True)
 
 
+@pytest.mark.slow
 def test_each_update_draws_games_of_its_own():
     """D-10: nothing moves at a rate of 0, yet no two updates see the same returns."""
     frozen = experiment(learning_rate=0.0, lr_in=0.0)

@@ -76,6 +76,7 @@ def test_an_inner_end_sets_th_by_what_the_meta_unit_holds(meta_memory, kept):
     np.testing.assert_array_equal(reset.hidden, memory.hidden)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("end", [1, 4])
 def test_what_is_played_after_an_inner_end_depends_on_the_meta_policy(end):
     """D-15, without an engine: a sequence of 5 steps with an end after one of them."""

@@ -53,6 +53,7 @@ def test_policy_gradient_weights_are_rewards_to_go():
     )
 
 
+@pytest.mark.slow
 def test_normalised_weights_have_mean_zero():
     agent = learner()
     state, memory = make_learner(agent, 1)
@@ -87,6 +88,7 @@ def test_the_default_policy_is_one_row_of_logits_per_state():
     }
 
 
+@pytest.mark.slow
 def test_one_update_is_one_optimiser_step_by_default():
     agent = Naive.from_env(Seat())
     state, memory = make_learner(agent, 4)

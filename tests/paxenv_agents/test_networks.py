@@ -87,6 +87,7 @@ def test_a_space_that_starts_elsewhere_is_counted_from_its_start():
     assert logits.tolist() == [[0.0, 1.0], [4.0, 5.0]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", [(3, 3, 4), (36,), ()])
 @pytest.mark.parametrize("num_actions", [2, 5])
 @pytest.mark.parametrize("shared_torso", [True, False])

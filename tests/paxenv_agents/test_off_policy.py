@@ -146,6 +146,7 @@ def test_many_updates_and_one_long_one_take_the_same_turns(learner):
     assert total == int(long[0]["gradient_steps"]) == 10
 
 
+@pytest.mark.slow
 @BOTH
 def test_nothing_is_learnt_in_the_warm_up(learner):
     agent = make(learner, warmup_steps=20)
@@ -160,6 +161,7 @@ def test_nothing_is_learnt_in_the_warm_up(learner):
     assert [int(x["replay_size"]) for x in stats] == [5, 10, 15, 20]
 
 
+@pytest.mark.slow
 @BOTH
 def test_a_learner_that_is_switched_off_keeps_its_whole_state(learner):
     agent = make(learner)
@@ -183,6 +185,7 @@ def test_steps_that_were_not_played_are_not_counted(learner):
     assert equal(after.params, state.params)
 
 
+@pytest.mark.slow
 @BOTH
 def test_an_old_state_is_readable_after_an_update(learner):
     """A46: an update consumes nothing of the state that it was given."""

@@ -188,6 +188,7 @@ def test_equal_options_give_equal_agents():
 # Acting.
 
 
+@pytest.mark.slow
 def test_acting_draws_by_lane_and_leaves_the_training_state():
     """D-07: lanes never share their noise."""
     agent = TABLE
@@ -258,6 +259,7 @@ def test_the_ratio_is_one_before_the_first_update():
         np.testing.assert_allclose(values, sample.behavior_values, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_the_first_optimiser_step_reports_no_clip_and_no_divergence():
     _, _, stats = learn(TABLE)
 
@@ -368,6 +370,7 @@ def test_each_player_learns_from_its_own_reward():
     assert not equal(both[1], zeroed[1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("num_games", [1, 4])
 def test_minibatches_of_one_step_still_teach(num_games):
     """D-11, A89: advantages are normalised over the batch, not the minibatch."""
@@ -393,6 +396,7 @@ def test_a_constant_reward_teaches_only_entropy():
     assert not equal(state.params["values"], after.params["values"])
 
 
+@pytest.mark.slow
 def test_steps_that_were_not_played_teach_nothing():
     state, memory = make_learner(PPO_TABLE, SHAPE[1])
     short = make_sample(PPO_TABLE, state, memory, SHAPE)
@@ -595,6 +599,7 @@ def test_the_entropy_weight_is_a_line_over_timesteps_or_planned_updates():
         np.testing.assert_allclose(weights, [1, 0.8, 0.6, 0.4, 0.2, 0.2], rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_schedule_without_a_plan_is_an_error_until_one_is_made():
     agent = PPO.from_env(Seat(), learning_rate_end=0.0)
 

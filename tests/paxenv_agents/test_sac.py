@@ -146,6 +146,7 @@ def test_targets_and_the_critics_loss_are_those_of_numpy():
     assert ended.any()
 
 
+@pytest.mark.slow
 def test_the_actors_loss_is_that_of_numpy_against_the_new_critics():
     agent, state = parts()
     batch, key = minibatch(), jax.random.key(3)

@@ -88,6 +88,7 @@ def test_every_promise_is_kept(env, options):
 # Memory.
 
 
+@pytest.mark.slow
 def test_the_hidden_state_is_empty_only_at_the_opening_of_a_trial():
     agent = learner()
     state, memory = opened(agent, 4)
@@ -98,6 +99,7 @@ def test_the_hidden_state_is_empty_only_at_the_opening_of_a_trial():
     assert not agent.batch_reset(later).hidden.any()
 
 
+@pytest.mark.slow
 def test_an_inner_end_changes_nothing_in_a_loss_and_gradient_crosses_it():
     """What was seen in one inner episode moves what is done in the next."""
     agent, state, sample = sequence("nothing")
@@ -166,6 +168,7 @@ def test_the_average_is_half_the_own_state_and_half_the_mean():
     assert one(jnp.array([1.0])).tolist() == [1.0]
 
 
+@pytest.mark.slow
 def test_attention_permutes_with_the_games_and_means_something_for_one():
     """D-36: a norm over one game would leave nothing of it."""
     hidden = jnp.asarray(np.random.default_rng(0).normal(size=(4, 6)), jnp.float32)

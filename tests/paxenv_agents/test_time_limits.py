@@ -103,6 +103,7 @@ def learnt_values(name, length, **game):
     return values
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", EACH)
 def test_a_game_cut_by_time_is_worth_what_it_would_go_on_to_pay(name):
     """T5: r / (1 - gamma) = 2 at every step, though time always cuts at the same one.

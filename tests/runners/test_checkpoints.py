@@ -268,6 +268,7 @@ FOUR_DEVICES = """
 """
 
 
+@pytest.mark.slow
 def test_four_devices_write_and_one_reads(tmp_path):
     """A63: on as many devices the placement returns, on one the numbers do."""
     env = {**os.environ, "XLA_FLAGS": "--xla_force_host_platform_device_count=4"}

@@ -22,6 +22,7 @@ print([name for name in ("jax", "matplotlib", "gymnasium") if name in sys.module
     assert run_python(code) == "[]"
 
 
+@pytest.mark.slow
 def test_python_dash_m_takes_the_lines_of_users(run_python):
     code = """
 import runpy, sys
@@ -282,6 +283,7 @@ def test_an_ejected_experiment_shadows_the_packaged_one(paxrun, tmp_path, monkey
     assert "--force replaces it" in again.stderr
 
 
+@pytest.mark.slow
 def test_all_experiments_validate_from_the_command_line(paxrun):
     result = paxrun("config", "validate", "--all")
     assert result.exit_code == 0, result.stderr

@@ -36,6 +36,7 @@ def test_strategies_are_played_as_often_as_there_are_seeds(paxrun, tmp_path):
     assert "/IPD/TitForTat_v_AllD/" in result["run_dir"]
 
 
+@pytest.mark.slow
 def test_random_players_differ_from_seed_to_seed(paxrun, tmp_path):
     args = ("--agent1", "Random", "--agent2", "Random", "num_inner_steps=10")
     result = evaluated(paxrun, tmp_path, *args, "--num-seeds", "3", "num_envs=4")
@@ -64,6 +65,7 @@ def test_saved_weights_may_play_the_second_seat(paxrun, trained, tmp_path):
     assert -3.0 < reward(result, 2)["mean"] < -2.0
 
 
+@pytest.mark.slow
 def test_a_finished_run_is_evaluated_in_its_own_game(trained):
     config = config_of_run(str(trained.path), ["num_envs=4"], {"runner": "eval"})
     plan = prepare(config)

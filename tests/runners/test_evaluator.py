@@ -359,6 +359,7 @@ def test_policy_of_nan_logits_is_not_reported_as_playing_action_0(ppo):
     assert np.isnan(list(named.values())).all()
 
 
+@pytest.mark.slow
 def test_infinite_hyperparameter_is_no_fault():
     agent = paxenv_agents.make_agent("PPO", CART_POLE, max_grad_norm=None)
     state, _ = agent.make_initial_state(jax.random.key(1), jnp.zeros(0))

@@ -87,6 +87,7 @@ def test_the_caller_keeps_what_it_passes_in():
     assert np.asarray(params.payoff_matrix).shape == (4, 2)
 
 
+@pytest.mark.slow
 def test_many_seeds_in_one_call_equal_their_single_runs():
     experiment = learner_against_dice()
     run_keys = jax.vmap(jax.random.fold_in, (None, 0))(KEY, jnp.arange(3))
@@ -103,6 +104,7 @@ def test_many_seeds_in_one_call_equal_their_single_runs():
     assert len({tuple(r) for r in returns.round(4).tolist()}) == 3
 
 
+@pytest.mark.slow
 def test_a_lane_of_a_run_is_replayed_from_its_key():
     env = IteratedMatrixGame(3)
     slots = (Slot(seated(Dice, env), (0,)), Slot(seated(Dice, env, 1), (1,)))
@@ -136,6 +138,7 @@ def test_nothing_changes_between_the_trials_of_an_evaluation():
     assert not [name for name in metrics if name.startswith("train/")]
 
 
+@pytest.mark.slow
 def test_a_shared_learner_pools_its_opponents_with_games_fastest():
     experiment = learner_against_dice(num_opponents=3, num_games=4)
     _, metrics = train_chunk(experiment, experiment.init(KEY, PARAMS), 1)
@@ -143,6 +146,7 @@ def test_a_shared_learner_pools_its_opponents_with_games_fastest():
     assert float(metrics["episode/count"][0]) == 12.0
 
 
+@pytest.mark.slow
 def test_opponents_with_states_of_their_own_learn_apart():
     experiment = learner_against_dice(
         num_opponents=3,
@@ -155,6 +159,7 @@ def test_opponents_with_states_of_their_own_learn_apart():
     assert len({tuple(k) for k in np.asarray(keys).tolist()}) == 3
 
 
+@pytest.mark.slow
 def test_opponents_draw_numbers_of_their_own():
     experiment = learner_against_dice(num_opponents=64, num_games=1, steps=1)
     slots = (experiment.slots[1], Slot(experiment.slots[0].agent, (0,)))
@@ -165,6 +170,7 @@ def test_opponents_draw_numbers_of_their_own():
     assert 16 < round(defectors) < 48
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("reset", "params"),
     [("never", [1, 2, 3, 4]), ("trial", [1, 1, 1, 1]), (2, [1, 2, 1, 2])],
@@ -214,6 +220,7 @@ def test_a_learner_shared_by_opponents_cannot_learn_within_the_trial():
         )
 
 
+@pytest.mark.slow
 def test_a_row_reports_returns_lengths_and_cooperation_by_state():
     env = IteratedMatrixGame(4)
     slots = (

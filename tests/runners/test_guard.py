@@ -18,6 +18,7 @@ DIVERGES = (
 )
 
 
+@pytest.mark.slow
 def test_a_diverged_run_fails_and_names_its_first_bad_update(tmp_path):
     plan = prepare(load([*DIVERGES, f"save_dir={tmp_path / 'run'}"]))
     made = []
@@ -43,6 +44,7 @@ def test_the_command_line_exits_with_1_and_without_a_traceback(tmp_path, paxrun)
     assert "Traceback" not in result.stderr
 
 
+@pytest.mark.slow
 def test_by_option_it_goes_on_with_a_loud_flag_and_reports_no_play(tmp_path, paxrun):
     words = (*DIVERGES, "non_finite=continue", "--save-dir", str(tmp_path / "run"))
     result = paxrun("run", *words, "--json")

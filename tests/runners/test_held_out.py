@@ -59,6 +59,7 @@ def test_the_table_has_a_column_for_each_player(run_dir):
     assert result.output.count("player 2") == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("vary", "said"),
     [

@@ -36,6 +36,7 @@ def sample_of(runner, num_rollouts):
     return runner.program._experience.sample
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("as_time_out", [False, True])
 def test_parts_of_rewards_are_sums_over_whole_episodes(mode, as_time_out):

@@ -152,6 +152,7 @@ def test_six_iterations_are_three_and_three_of_a_new_runner(tmp_path):
 # Parts of rewards.
 
 
+@pytest.mark.slow
 def test_parts_of_rewards_are_sums_over_whole_episodes():
     """T10: across rollouts of 3 steps, in episodes of 5 that time ends."""
     runner, seen = parts(), []
@@ -218,6 +219,7 @@ def test_tags_and_axes_in_tensorboard(tmp_path):
     assert [value for _, value in series["reward_components/velocity"]] == [10.0, 10.0]
 
 
+@pytest.mark.slow
 def test_the_entropy_loss_is_minus_the_entropy():
     runner = cart_pole()
     runner.learn(num_iterations=1)
@@ -265,6 +267,7 @@ def test_checkpoints_are_found_by_name_step_path_and_time(tmp_path):
             runner.load_checkpoint("none.pt")
 
 
+@pytest.mark.slow
 def test_the_best_evaluation_is_saved_as_best(tmp_path):
     with cart_pole(save_dir=tmp_path) as runner:
         runner.learn(num_iterations=1)
@@ -286,6 +289,7 @@ def test_without_a_place_no_checkpoint_can_be_saved():
         parts().load_checkpoint()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_run_leaves_a_checkpoint(tmp_path, number):
     """T13: Ctrl-C and SIGTERM end a run cleanly, at the end of the iteration."""
@@ -347,6 +351,7 @@ def test_a_dilemma_is_trained_against_a_co_player():
         OnPolicyRunner((env, params))
 
 
+@pytest.mark.slow
 def test_networks_are_made_of_classes_and_their_keywords():
     runner = cart_pole(
         actor_class=MLPActor,
@@ -401,6 +406,7 @@ class TorchDevice:
     index: int | None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "device",
     [None, "cpu", "cpu:0", TorchDevice("cpu", None), TorchDevice("cpu", 0)],

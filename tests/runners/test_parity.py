@@ -81,6 +81,7 @@ def run(*words):
     return CliRunner().invoke(cli, ["parity", *words])
 
 
+@pytest.mark.slow
 def test_outcomes_in_their_bands_end_in_0_and_others_in_1(conf):
     held = run("mine/tft", "--json")
     assert held.exit_code == 0, held.output

@@ -43,6 +43,7 @@ def test_a_generous_player_forgives_one_defection_in_three():
     assert abs(response.forced[0, 2, 1] - 1 / 3) < error
 
 
+@pytest.mark.slow
 def test_play_is_the_same_up_to_the_forced_step():
     response = respond("Random", "Random", num_envs=50)
     np.testing.assert_array_equal(response.forced[:, :3], response.free[:, :3])

@@ -64,6 +64,7 @@ def test_seeds_in_one_program_are_those_of_their_own_programs():
     ).all()
 
 
+@pytest.mark.slow
 def test_a_program_copies_what_it_is_given():
     program = cart_pole()
     given = program.state

@@ -152,6 +152,7 @@ def test_a_run_is_found_from_its_folders_and_relative_paths(tmp_path, monkeypatc
         plan_of_run(elsewhere)
 
 
+@pytest.mark.slow
 def test_a_finished_run_is_left_alone(tmp_path, paxrun):
     plan = plan_of("PPO", tmp_path / "run")
     _, run_dir = run_plan(plan, make_run(plan))

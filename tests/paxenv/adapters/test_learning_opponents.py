@@ -134,6 +134,7 @@ def paxenv_agent(name):
     return make_agent(name, env, 1, **small)
 
 
+@pytest.mark.slow
 def test_every_trial_begins_with_a_new_opponent():
     env = gymnasium.make("pax/IPD-v0", **options(small_ppo())).unwrapped
 

@@ -85,6 +85,7 @@ def test_every_lane_of_the_vector_environment_equals_the_replay(
             assert_same(seen[i][step], at(wanted, step))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("game", CASES)
 def test_the_parallel_environment_equals_the_replay(game: str) -> None:
     env = paxenv.parallel_env(game, **CASES[game])

@@ -65,6 +65,7 @@ def test_the_fast_path_is_our_batched_class_and_gets_the_keywords() -> None:
     assert set(np.unique(steps[0][1])) <= {0.0, 1.0, 2.0, 3.0, 4.0}
 
 
+@pytest.mark.slow
 def test_infos_equal_those_of_gymnasiums_own_vector_env() -> None:
     for mode in (AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP):
         ours = make(num_envs=2, num_inner_steps=2, autoreset_mode=mode)
@@ -142,6 +143,7 @@ def test_same_step_has_the_final_observation_in_info() -> None:
     )
 
 
+@pytest.mark.slow
 def test_masks_tell_which_lanes_have_ended() -> None:
     options = {"num_envs": 64, "random_ends": True, "autoreset_mode": "SameStep"}
     envs = make(continuation_prob=0.5, **options)
@@ -245,6 +247,7 @@ def test_an_action_outside_the_space_names_player_lane_and_value() -> None:
     assert envs.step([0.0, 1.0, 0.0])[1].tolist() == [-1.0, 0.0, -1.0]
 
 
+@pytest.mark.slow
 def test_arrays_are_fresh_and_writable() -> None:
     """A13, A14: in both directions."""
     envs, twin = (gymnasium.make_vec("pax/CoinGame-v0", num_envs=2) for _ in range(2))
@@ -300,6 +303,7 @@ def test_a_copy_plays_on_like_the_original() -> None:
     assert lanes.play_many._cache_size() == compiled
 
 
+@pytest.mark.slow
 def test_all_of_a_thousand_steps_repeat_under_a_seed() -> None:
     def run() -> list[Any]:
         envs = gymnasium.make_vec("pax/CoinGame-v0", num_envs=2)
@@ -310,6 +314,7 @@ def test_all_of_a_thousand_steps_repeat_under_a_seed() -> None:
     assert_same(run(), run())
 
 
+@pytest.mark.slow
 def test_stepping_compiles_once_whatever_the_payoff() -> None:
     for payoff in (
         [[3, 3], [0, 5], [5, 0], [1, 1]],
@@ -327,6 +332,7 @@ def test_stepping_compiles_once_whatever_the_payoff() -> None:
     assert lanes.play_many._cache_size() == compiled
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(jax.__version_info__ < (0, 10), reason="older XLA fuses worse")
 def test_opening_a_trial_in_the_next_step_draws_no_further_random_numbers() -> None:
     """The generator's rounds in the compiled step are those of the step alone."""

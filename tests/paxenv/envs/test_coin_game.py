@@ -185,6 +185,7 @@ def test_staying_players_do_not_move_and_the_clock_runs():
         assert not done
 
 
+@pytest.mark.slow
 def test_flat_view_equals_nested_view():
     env, num_episodes = CoinGame(4, 3), 3
     actions, played = play_random(env, 12, seed=5)
@@ -374,6 +375,7 @@ def test_steps_after_the_end_count_nothing():
 # Speed.
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(jax.default_backend() != "cpu", reason="about XLA on CPUs")
 @pytest.mark.skipif(jax.__version_info__ < (0, 10), reason="older XLA fuses worse")
 @pytest.mark.parametrize("observation", ["one_hot", "index"])

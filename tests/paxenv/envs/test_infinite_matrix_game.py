@@ -272,6 +272,7 @@ def test_occupancy_is_a_distribution():
     assert np.all(shares > 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("logits", "value", "own", "other"),
     [

@@ -89,6 +89,7 @@ PAIRS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("names", PAIRS)
 def test_trials_of_one_step_are_the_steps_of_the_loop(names):
     """`rl` with one step a trial: every iteration is a step of both learners."""

@@ -87,6 +87,7 @@ def test_the_lowest_of_equal_actions_is_the_mode():
     assert categorical.mode(logits).tolist() == [0, 1]
 
 
+@pytest.mark.slow
 def test_an_action_of_nan_logits_has_no_log_probability():
     logits = jnp.array([jnp.nan, 0.0])
 

@@ -54,6 +54,7 @@ def meta(slot, *, num_opponents=1, num_outer_steps=6):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("k", [0, 4])
 def test_a_slot_learns_in_the_first_k_inner_episodes_only(k):
     experiment = meta({"schedule": HardStop(k)})
@@ -61,6 +62,7 @@ def test_a_slot_learns_in_the_first_k_inner_episodes_only(k):
     assert float(state.agents[1].params) == k
 
 
+@pytest.mark.slow
 def test_a_stop_is_drawn_for_each_opponent_and_trial_from_one_to_all():
     experiment = meta(
         {

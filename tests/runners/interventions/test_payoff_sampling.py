@@ -104,6 +104,7 @@ def test_opponents_get_draws_of_their_own_or_share_one_and_trials_differ():
     assert not np.isin(np.asarray(other), np.asarray(params.payoff_matrix)).any()
 
 
+@pytest.mark.slow
 def test_the_drawn_payoff_is_what_the_game_pays():
     """Everybody is paid between -10 and -9, which the game's own payoff is not."""
     drawing = experiment(draw=RandomPayoffs(-10.0, -9.0))

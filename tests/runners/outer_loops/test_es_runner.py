@@ -82,6 +82,7 @@ def test_every_individual_trains_from_a_clean_copy_with_its_own_values(searched)
         assert len({round(float(x), 6) for x in fitness}) == 6
 
 
+@pytest.mark.slow
 def test_parameters_and_two_hyperparameters_get_three_values(searched):
     """M1: a value is never that of another target."""
     runner, seen, _, _ = searched

@@ -71,6 +71,7 @@ def test_case_and_underscores_do_not_matter(name):
     assert families.find(name) == "CMA_ES"
 
 
+@pytest.mark.slow
 def test_one_member_of_the_weights_family_improves_a_quadratic():
     """At the start the fitness is -6; told centred ranks it would diverge."""
     middle, best = improved("SNES", generations=80)
