@@ -12,8 +12,8 @@ from flax import struct
 
 from paxenv_agents.agent import Agent
 from paxenv_agents.types import TrainingState
+from runners.evolution import parameters
 from runners.experiment import OUTER
-from runners.outer_loops import policy_parameters
 from runners.outer_loops.handle import as_statistics
 from runners.outer_loops.hooks import Hook
 from runners.outer_loops.individuals import Individuals, Options
@@ -106,7 +106,7 @@ class ESRunner(OuterRunner):
     @property
     def total_n_params(self) -> int:
         """Parameters on which the policy's actions depend."""
-        leaves = policy_parameters.taken(self.agent.agent, self._parent.params)
+        leaves = parameters.taken(self.agent.agent, self._parent.params)
         return sum(int(x.size) for x in leaves)
 
     def start_from(self, learner: TrainingState) -> None:

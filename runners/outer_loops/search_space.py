@@ -9,7 +9,8 @@ import numpy as np
 
 from paxenv_agents.agent import Agent
 from paxenv_agents.types import TrainingState
-from runners.outer_loops import policy_parameters, targets
+from runners.evolution import parameters
+from runners.outer_loops import targets
 from runners.outer_loops.outer_config import ESConfig
 from runners.outer_loops.search_dims import SearchDim, dims_of
 
@@ -45,7 +46,7 @@ class SearchSpace:
 
         A value out of its range is taken for the nearest end.
         """
-        leaves = policy_parameters.taken(self.agent, learner.params)
+        leaves = parameters.taken(self.agent, learner.params)
         places: dict[str, jax.Array] = {}
         for dim in self.hyper:
             places[dim.target] = _placed(dim, learner.hyper[dim.target])
@@ -69,9 +70,7 @@ class SearchSpace:
         }
         learner = learner.replace(hyper=hyper)
         if self.parameters:
-            params = policy_parameters.put(
-                self.agent, learner.params, solution["parameters"]
-            )
+            params = parameters.put(self.agent, learner.params, solution["parameters"])
             learner = learner.replace(params=params)
         values = {d.target: _value(d, places[d.target]) for d in self.env}
         return learner, targets.with_env_values(env_params, values)
@@ -111,7 +110,7 @@ def make_space(
             )
         found[kind].append(dim)
     if config.searches_parameters:
-        policy_parameters.used_by_policy(agent)
+        parameters.used_by_policy(agent)
         _check_shapes(agent, tuple(found["option"]))
     if not config.train_agent and (found["hyper"] or found["option"]):
         names = [d.name for d in (*found["hyper"], *found["option"])]
@@ -145,7 +144,7 @@ def _check_option(dim: SearchDim, agent: Agent) -> None:
 def _check_shapes(agent: Agent, options: tuple[SearchDim, ...]) -> None:
     def shapes(made: Agent) -> Any:
         params = jax.eval_shape(made.init_state, jax.random.key(0)).params
-        return [x.shape for x in policy_parameters.taken(made, params)]
+        return [x.shape for x in parameters.taken(made, params)]
 
     for dim in options:
         for value in (dim.values[0], dim.values[-1]):
