@@ -124,7 +124,15 @@ def test_a_genetic_algorithm_opens_with_a_population_that_has_played():
 
 
 #: Strategies of every family, with what 60 generations of 32 come to at least.
-FAMILIES = {"OpenES": 0.2, "PGPE": 0.5, "CMA_ES": 1e-3, "SNES": 1e-2, "SimpleGA": 1.0}
+#: (Generations, how near to the top the mean then is). Adam's long memory swings about
+#: the top for a while; a covariance that has come to nothing ends in NaN.
+FAMILIES = {
+    "OpenES": (400, 0.2),
+    "PGPE": (400, 0.5),
+    "CMA_ES": (150, 1e-3),
+    "SNES": (150, 1e-2),
+    "SimpleGA": (150, 1.0),
+}
 
 
 @pytest.mark.slow
@@ -149,10 +157,10 @@ def test_every_strategy_of_evosax_improves_a_quadratic(name):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FAMILIES)
 def test_a_strategy_of_each_family_finds_the_top(name):
+    num_generations, near = FAMILIES[name]
     search = Search(ESOptions(name, 32, sigma_init=0.3))
-    state, _ = searched(search, 150)
-    mean = search.mean(state, SOLUTION)
-    assert distance(mean) < FAMILIES[name]
+    state, _ = searched(search, num_generations)
+    assert distance(search.mean(state, SOLUTION)) < near
 
 
 def test_fitness_is_logged_as_it_is_and_climbs():
