@@ -3,6 +3,8 @@
 The bands are those of the files. One seed each in `slow`; under `full` three.
 """
 
+import dataclasses
+
 import pytest
 
 from runners.config import load_small
@@ -21,7 +23,12 @@ def outcome(name, seed, **options):
     plan = prepare(config)
     program = program_of(plan)
     Loop(program, plan.num_iterations).run()
-    metrics = Evaluation(plan).play(program.state.agents)
+    evaluation = Evaluation(plan)
+    if name.startswith("infinite/"):
+        # Learners differ by where they start: few of them say little.
+        many = dataclasses.replace(evaluation.plan.experiment, num_opponents=1000)
+        evaluation.plan = dataclasses.replace(evaluation.plan, experiment=many)
+    metrics = evaluation.play(program.state.agents)
     return {k: estimate(v).mean for k, v in metrics.items()}, config.bands
 
 
@@ -44,10 +51,10 @@ def test_an_experiment_comes_out_in_its_bands(name, seed):
         assert low <= found[metric] <= high, (metric, found[metric])
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.full
+@pytest.mark.parametrize("seed", [0, 1, 2])
 def test_a_shaper_gets_more_than_cooperation_and_than_its_opponent(seed):
-    """E2: against 16 learners that the search has not met."""
+    """E2: against 16 learners that the search has not met; minutes a seed."""
     found, _ = outcome("ipd/shaper_v_tabular", seed)
     first, second = (found[f"episode/reward_per_step/player_{p}"] for p in (1, 2))
     assert first > -1.0
