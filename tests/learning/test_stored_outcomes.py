@@ -14,6 +14,13 @@ from runners.loop import Loop
 from runners.plan import prepare
 from runners.summary import estimate
 
+#: Bands against a thousand learners, where those of the files leave room for few.
+TIGHT = {
+    "infinite/gs_v_nl": {
+        "episode/reward_per_step/player_1": (-0.68, -0.62),
+        "episode/reward_per_step/player_2": (-1.93, -1.8),
+    }
+}
 SEEDS = [0, *(pytest.param(seed, marks=pytest.mark.full) for seed in (1, 2))]
 
 
@@ -47,7 +54,7 @@ def outcome(name, seed, **options):
 def test_an_experiment_comes_out_in_its_bands(name, seed):
     found, bands = outcome(name, seed)
     assert bands
-    for metric, (low, high) in bands.items():
+    for metric, (low, high) in TIGHT.get(name, bands).items():
         assert low <= found[metric] <= high, (metric, found[metric])
 
 
