@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from scipy import stats
 
 from runners.summary import Estimate
 
@@ -54,6 +53,8 @@ def robust(values: Estimate | Sequence[float] | np.ndarray) -> RobustEstimate | 
     known = every[np.isfinite(every)]
     if known.size < MIN_SEEDS:
         return None
+    from scipy import stats
+
     failed = tuple(np.flatnonzero(~np.isfinite(every)).tolist())
     mean = float(interquartile_mean(known))
     if np.ptp(known) == 0:
@@ -70,4 +71,7 @@ def robust(values: Estimate | Sequence[float] | np.ndarray) -> RobustEstimate | 
 
 def interquartile_mean(values: np.ndarray, axis: int = -1) -> np.ndarray:
     """Returns the mean of the middle half: a quarter is left out at each end."""
+    # A second of start-up that most runs do not need.
+    from scipy import stats
+
     return stats.trim_mean(values, 0.25, axis=axis)
