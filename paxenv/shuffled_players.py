@@ -6,14 +6,14 @@ from typing import Any
 import gymnasium
 import jax
 import jax.numpy as jnp
-from flax import struct
 
 from paxenv import keys
-from paxenv.environment import Environment, EnvState
+from paxenv.environment import Environment
 from paxenv.metrics import Accumulator
+from paxenv.wrapped_state import WrappedState
 
 
-class ShuffledState(struct.PyTreeNode):
+class ShuffledState(WrappedState):
     """State of a trial and who sits where in it.
 
     Attributes:
@@ -21,23 +21,7 @@ class ShuffledState(struct.PyTreeNode):
         seats: The seat of each role, int32 `[N]`.
     """
 
-    env: EnvState
     seats: jax.Array
-
-    @property
-    def inner_t(self) -> jax.Array:
-        """Steps taken in this inner episode."""
-        return self.env.inner_t
-
-    @property
-    def outer_t(self) -> jax.Array:
-        """Inner episodes that have ended."""
-        return self.env.outer_t
-
-    @property
-    def t(self) -> jax.Array:
-        """Valid steps of the trial."""
-        return self.env.t
 
 
 @dataclasses.dataclass(frozen=True)

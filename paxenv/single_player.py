@@ -10,8 +10,9 @@ import numpy as np
 from flax import struct
 
 from paxenv import keys
-from paxenv.environment import Environment, EnvState, Frame, where
+from paxenv.environment import Environment, Frame, where
 from paxenv.metrics import Accumulator
+from paxenv.wrapped_state import WrappedState
 
 #: Seed of the co-players' training states where `make_params` is given none.
 CO_PLAYER_SEED = 0
@@ -29,7 +30,7 @@ class SinglePlayerParams(struct.PyTreeNode):
     co_players: Any
 
 
-class SinglePlayerState(struct.PyTreeNode):
+class SinglePlayerState(WrappedState):
     """Everything that changes while a trial is played against the co-players.
 
     Attributes:
@@ -40,25 +41,9 @@ class SinglePlayerState(struct.PyTreeNode):
             does.
     """
 
-    env: EnvState
     observations: Any
     memories: Any
     learning: Any = ()
-
-    @property
-    def inner_t(self) -> jax.Array:
-        """Steps taken in this inner episode."""
-        return self.env.inner_t
-
-    @property
-    def outer_t(self) -> jax.Array:
-        """Inner episodes that have ended."""
-        return self.env.outer_t
-
-    @property
-    def t(self) -> jax.Array:
-        """Valid steps of the trial."""
-        return self.env.t
 
 
 @dataclasses.dataclass(frozen=True)

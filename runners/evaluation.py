@@ -25,18 +25,18 @@ def config_of_run(
     """
     run = RunDir.open(run_dir)
     saved = load(config_file=run.config)
-    weights = []
+    start = []
     for i, agent in enumerate(saved.agents, start=1):
         searched = saved.runner == "evo" and agent.es is not None
         if searched:
             # What was searched does not learn by itself.
-            weights.append(f"agent{i}.learning=false")
+            start.append(f"agent{i}.learning=false")
         elif _starts_anew(agent, saved):
             continue
         if run.model(agent.players[0]).is_file():
-            weights.append(f"agent{i}.model_path={run.path}")
+            start.append(f"agent{i}.model_path={run.path}")
     settings = {"save_dir": None, **(options or {})}
-    words = [*weights, "save_dir=null", *words]
+    words = [*start, "save_dir=null", *words]
     return load(words, config_file=run.config, options=settings)
 
 

@@ -219,15 +219,15 @@ def _completed(
 
 
 def evaluation(plan: Plan) -> Plan:
-    """Returns the plan that plays a plan's agents without learning, one iteration."""
+    """Returns the plan of one iteration in which nobody learns between trials."""
     config = dataclasses.replace(plan.config, runner="eval")
     slots = tuple(
         seating.evaluated(slot, plan.env, config.deterministic)
         for slot in plan.experiment.slots
     )
     if plan.evolves:
-        # Co-players learn in an evaluation as in training: that is who is shaped.
-        slots = planning.evaluated(plan.experiment.slots, slots)
+        # Of many opponents each learns by itself, also where training has one.
+        slots = tuple(dataclasses.replace(s, per_opponent=s.learns) for s in slots)
     experiment = dataclasses.replace(
         plan.experiment,
         slots=slots,

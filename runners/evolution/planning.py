@@ -2,7 +2,6 @@
 
 import dataclasses
 
-from paxenv_agents.lineup import Slot
 from runners.config.layers import build_es
 from runners.config.schema import AgentConfig, ConfigError
 from runners.evolution.options import SHARED, ESOptions, renamed
@@ -38,19 +37,6 @@ def evolution(
         objective=options.objective,
         common_random_numbers=options.common_random_numbers,
         opponent=options.opponent,
-    )
-
-
-def evaluated(slots: tuple[Slot, ...], still: tuple[Slot, ...]) -> tuple[Slot, ...]:
-    """Returns the slots of an evaluation: learners learn, each opponent by itself.
-
-    Args:
-        slots: The slots in training.
-        still: The same, learning nothing and acting as evaluations do.
-    """
-    return tuple(
-        dataclasses.replace(slot, per_opponent=True) if slot.learns else frozen
-        for slot, frozen in zip(slots, still, strict=True)
     )
 
 
