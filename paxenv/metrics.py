@@ -48,10 +48,16 @@ def rate(count: Int[Array, "*shape"], of: Int[Array, "..."]) -> Float[Array, "*s
 
 
 def count_by_state(
-    num_states: int, state: jax.Array, hit: jax.Array, valid: jax.Array
+    here: jax.Array, hit: jax.Array, valid: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
-    """Returns int32 (visits, hits) of one step: one-hot counts over the states."""
-    visits = ((jnp.arange(num_states) == state) & valid).astype(jnp.int32)
+    """Returns int32 (visits, hits) `[states]` of one step.
+
+    Args:
+        here: Which state it was in, bool one-hot `[states]`.
+        hit: Whether what is counted there happened, or how often; a scalar.
+        valid: Whether this was a real step.
+    """
+    visits = (here & valid).astype(jnp.int32)
     return visits, visits * hit.astype(jnp.int32)
 
 
@@ -71,14 +77,13 @@ def count_step(
 
     Args:
         acc: Made by `state_counts`.
-        states: The state that each player saw before it acted, int32 scalars.
+        states: The state that each player saw before it acted, bool one-hot `[states]`.
         cooperated: Whether each player cooperated, bool scalars.
         valid: Whether this was a real step; otherwise nothing is added.
     """
-    num_states = acc.totals["visits"].shape[-1]
     steps = [
-        count_by_state(num_states, state, hit, valid)
-        for state, hit in zip(states, cooperated, strict=True)
+        count_by_state(here, hit, valid)
+        for here, hit in zip(states, cooperated, strict=True)
     ]
     visits, hits = (jnp.stack(counts) for counts in zip(*steps, strict=True))
     totals = {

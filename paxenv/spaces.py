@@ -64,6 +64,13 @@ def decode_state(obs: jax.Array, space: gymnasium.Space) -> jax.Array:
     return jnp.sum(jnp.asarray(obs, jnp.int32) * positions, axis=-1)
 
 
+def state_mask(obs: jax.Array, space: gymnasium.Space) -> jax.Array:
+    """Returns which state an observation of a `state_space` is, bool `[..., n]`."""
+    if isinstance(space, gymnasium.spaces.Discrete):
+        return jnp.asarray(obs)[..., None] == jnp.arange(int(space.n))
+    return jnp.asarray(obs) != 0
+
+
 def num_states(space: gymnasium.Space) -> int:
     """Returns the number of states of a `state_space`.
 

@@ -10,8 +10,10 @@ from flax import linen as nn
 
 from paxenv import keys, spaces
 from paxenv_agents import distributions, minibatches, networks, options
+from paxenv_agents.laws import Law, TabulatedLaw
 from paxenv_agents.learner import Hyper, Learner
 from paxenv_agents.learner_config import LearnerConfig
+from paxenv_agents.ops.lookup import look_up
 from paxenv_agents.registry import PairingError
 from paxenv_agents.types import MemoryState, Sample, TrainingState
 
@@ -216,8 +218,8 @@ class ActorCritic(Learner):
 
     def forward(
         self, params: Any, obs: Any, hidden: jax.Array
-    ) -> tuple[jax.Array, jax.Array, jax.Array]:
-        """Returns (outputs of the policy, value, next hidden) for one observation."""
+    ) -> tuple[Law | TabulatedLaw, jax.Array, jax.Array]:
+        """Returns (law of the actions, value, next hidden) for one observation."""
         return *self._outputs(params, obs), hidden
 
     def policy(
@@ -229,17 +231,13 @@ class ActorCritic(Learner):
         of the action under the policy (also when `greedy`, which takes the mode, of
         several the lowest) and the value of `obs`.
         """
-        outputs, value, hidden = self.forward(state.params, obs, memory.hidden)
-        distribution = self.distribution
-        if self.greedy:
-            action = distribution.mode(outputs)
-        else:
-            action = distribution.sample(memory.key, outputs)
+        law, value, hidden = self.forward(state.params, obs, memory.hidden)
+        action = law.mode() if self.greedy else law.sample(memory.key)
         memory = memory.replace(
             hidden=hidden,
             key=keys.fold_in(memory.key, 1),
             extras={
-                "log_probs": distribution.log_prob(outputs, action),
+                "log_probs": law.log_prob(action),
                 "values": value,
             },
         )
@@ -251,19 +249,21 @@ class ActorCritic(Learner):
     def evaluate(
         self, state: TrainingState, sample: Sample
     ) -> tuple[jax.Array, jax.Array, jax.Array]:
-        outputs, values = self._outputs(state.params, sample.observations)
-        return self._judged(outputs, values, sample.actions)
+        law, values = self._outputs(state.params, sample.observations)
+        return law.log_prob(sample.actions), values, law.entropy()
 
-    def _judged(
-        self, outputs: jax.Array, values: jax.Array, actions: jax.Array
-    ) -> tuple[jax.Array, jax.Array, jax.Array]:
-        log_probs = self.distribution.log_prob(outputs, actions)
-        return log_probs, values, self.distribution.entropy(outputs)
-
-    def _outputs(self, params: Any, observations: Any) -> tuple[jax.Array, jax.Array]:
-        return networks.apply(
-            self.network, params, observations, self.observation_space
-        )
+    def _outputs(
+        self, params: Any, observations: Any
+    ) -> tuple[Law | TabulatedLaw, jax.Array]:
+        """Returns (law of the actions, values) of observations `[..., *space]`."""
+        network, space = self.network, self.observation_space
+        if not networks.few_states(space):
+            outputs, values = networks.apply(network, params, observations, space)
+            return Law(self.distribution, outputs), values
+        outputs, values = networks.tables(network, params, space)
+        states = networks.features(observations, space)
+        law = TabulatedLaw(self.distribution, outputs, states)
+        return law, look_up(states, values)
 
 
 def _make(module_class: Any, *options: dict[str, Any] | None) -> nn.Module:

@@ -18,6 +18,7 @@ import numpy as np
 
 from paxenv import keys
 from paxenv_agents.ops import categorical, gaussian
+from paxenv_agents.ops.lookup import look_up
 from paxenv_agents.registry import PairingError
 
 #: Standard deviation of a fresh policy over a Box, in half-widths of the Box (before
@@ -57,6 +58,30 @@ class Distribution(abc.ABC):
     def entropy(self, outputs: jax.Array) -> jax.Array:
         """Returns the entropy `[...]` in nats."""
 
+    def sample_at(
+        self, key: jax.Array, outputs: jax.Array, states: jax.Array
+    ) -> jax.Array:
+        """Returns `sample` in one of a few states.
+
+        Args:
+            key: As in `sample`.
+            outputs: Those of every state, `[S, outputs]`.
+            states: One-hot `[S]`.
+        """
+        return self.sample(key, look_up(states, outputs))
+
+    def log_prob_at(
+        self, outputs: jax.Array, states: jax.Array, actions: jax.Array
+    ) -> jax.Array:
+        """Returns `log_prob` in some of a few states.
+
+        Args:
+            outputs: Those of every state, `[S, outputs]`.
+            states: One-hot `[..., S]`.
+            actions: `[..., *space]`.
+        """
+        return self.log_prob(look_up(states, outputs), actions)
+
 
 @dataclasses.dataclass(frozen=True)
 class Categorical(Distribution):
@@ -87,6 +112,22 @@ class Categorical(Distribution):
 
     def entropy(self, outputs: jax.Array) -> jax.Array:
         return categorical.entropy(outputs)
+
+    def sample_at(
+        self, key: jax.Array, outputs: jax.Array, states: jax.Array
+    ) -> jax.Array:
+        bounds = look_up(states, categorical.bounds(outputs))
+        return self._action(categorical.pick(keys.words(key, 1)[0], bounds))
+
+    def log_prob_at(
+        self, outputs: jax.Array, states: jax.Array, actions: jax.Array
+    ) -> jax.Array:
+        index = actions.astype(jnp.int32) - self.start
+        chosen = index[..., None] == jnp.arange(self.num_actions)
+        # A table of states and actions has one number each: [..., S, A] -> [..., S A].
+        joint = states[..., :, None] * chosen[..., None, :]
+        joint = joint.reshape(*index.shape, states.shape[-1] * self.num_actions)
+        return look_up(joint, jax.nn.log_softmax(outputs).reshape(-1))
 
     def _action(self, index: jax.Array) -> jax.Array:
         return (index + self.start).astype(jax.dtypes.canonicalize_dtype(self.dtype))

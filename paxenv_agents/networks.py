@@ -17,6 +17,7 @@ from flax import linen as nn
 
 from paxenv import spaces
 from paxenv_agents.images import Image, OnImage, image, seen
+from paxenv_agents.ops.lookup import look_up
 
 __all__ = ["Image", "OnImage", "image", "seen"]
 
@@ -124,7 +125,7 @@ class TabularActorCritic(nn.Module):
         values = self.param("values", zeros, shape[:1], jnp.float32)
         if jnp.issubdtype(state.dtype, jnp.integer):
             return logits[state], values[state]
-        return _rows(state, logits), _rows(state, values)
+        return look_up(state, logits), look_up(state, values)
 
 
 class WithScales(nn.Module):
@@ -173,17 +174,26 @@ def apply(
 ) -> tuple[jax.Array, jax.Array]:
     """Returns (outputs `[..., A]`, values `[...]`) of observations `[..., *space]`."""
     space = observation_space
-    states = isinstance(space, gymnasium.spaces.Discrete | spaces.OneHot)
-    if states and num_features(space) <= MAX_TABULATED:
-        every = jnp.eye(num_features(space), dtype=jnp.float32)
-        tables = network.apply({"params": params}, every)
-        if isinstance(space, spaces.OneHot):
-            chosen = observations.astype(jnp.float32)
-        else:
-            chosen = _one_hot(_index(observations, space), num_features(space))
-        return jax.tree.map(lambda table: _rows(chosen, table), tables)
+    if few_states(space):
+        states = features(observations, space)
+        every = tables(network, params, space)
+        return jax.tree.map(lambda table: look_up(states, table), every)
     encoded = _encode(network, observations, space)
     return network.apply({"params": params}, encoded)  # type: ignore[return-value]
+
+
+def few_states(space: gymnasium.Space) -> bool:
+    """Returns whether a network is evaluated on all states of a space."""
+    states = isinstance(space, gymnasium.spaces.Discrete | spaces.OneHot)
+    return states and num_features(space) <= MAX_TABULATED
+
+
+def tables(
+    network: nn.Module, params: Any, space: gymnasium.Space
+) -> tuple[jax.Array, jax.Array]:
+    """Returns (outputs `[S, A]`, values `[S]`) of every state of a space."""
+    every = jnp.eye(num_features(space), dtype=jnp.float32)
+    return network.apply({"params": params}, every)  # type: ignore[return-value]
 
 
 def head(width: int, scale: float, bias: bool) -> nn.Dense:
@@ -232,8 +242,3 @@ def _index(observations: Any, space: gymnasium.spaces.Discrete) -> jax.Array:
 
 def _one_hot(index: jax.Array, num_states: int) -> jax.Array:
     return (jnp.arange(num_states) == index[..., None]).astype(jnp.float32)
-
-
-def _rows(one_hot: jax.Array, table: jax.Array) -> jax.Array:
-    # Full precision: on accelerators a product may otherwise round the table.
-    return jnp.matmul(one_hot, table, precision=jax.lax.Precision.HIGHEST)

@@ -9,6 +9,7 @@ from flax import linen as nn
 
 from paxenv import keys
 from paxenv_agents import networks
+from paxenv_agents.laws import Law
 from paxenv_agents.learner_config import LearnerConfig
 from paxenv_agents.ppo import PPO, PPOConfig
 from paxenv_agents.recurrent_networks import RecurrentActorCritic
@@ -92,9 +93,11 @@ class RecurrentPPO(PPO):
 
     def forward(
         self, params: Any, obs: Any, hidden: jax.Array
-    ) -> tuple[jax.Array, jax.Array, jax.Array]:
+    ) -> tuple[Law, jax.Array, jax.Array]:
         features = networks.features(obs, self.observation_space)
-        return self.network.apply({"params": params}, hidden, features)  # type: ignore[return-value]
+        read = self.network.apply({"params": params}, hidden, features)
+        outputs, value, after = cast(tuple[jax.Array, jax.Array, jax.Array], read)
+        return Law(self.distribution, outputs), value, after
 
     def end_inner_episode(
         self, state: TrainingState, memory: MemoryState
@@ -130,7 +133,8 @@ class RecurrentPPO(PPO):
         _, hiddens = jax.lax.scan(step, sample.hiddens[0], (encoded, *flags))
         read = network.apply(variables, hiddens, method="outputs")
         outputs, values = cast(tuple[jax.Array, jax.Array], read)
-        return self._judged(outputs, values, sample.actions)
+        law = Law(self.distribution, outputs)
+        return law.log_prob(sample.actions), values, law.entropy()
 
     def _stepped(self, params: Any, hidden: jax.Array, encoded: Any) -> jax.Array:
         """Returns the hidden states `[E, H]` of E games after one more step."""

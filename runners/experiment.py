@@ -218,7 +218,12 @@ class Experiment:
         state = begun(self, state)
         if self.num_steps is not None:
             state = state.replace(stream=open_streams(self, state))
-        return jax.tree.map(jnp.copy, state)
+        return jax.tree.map(_own, state)
+
+
+def _own(leaf: jax.Array) -> jax.Array:
+    """Returns a copy whose dtype is its own: a weak one would compile a chunk twice."""
+    return jnp.array(leaf, leaf.dtype)
 
 
 def begun(experiment: Experiment, state: RunState) -> RunState:

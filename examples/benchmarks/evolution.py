@@ -14,10 +14,12 @@ import jax
 import paxenv
 import paxenv_agents
 from paxenv_agents.lineup import Slot
+from runners.devices import ensure_devices
 from runners.evolution.options import ESOptions
 from runners.evolution.outer import Evolution
 from runners.evolution.search import Search
 from runners.experiment import Experiment, train_chunk
+from runners.sharding import make_mesh
 
 
 def main() -> None:
@@ -28,12 +30,15 @@ def main() -> None:
     parser.add_argument("--games", type=int, default=2)
     parser.add_argument("--steps", type=int, nargs=2, default=[100, 10])
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--devices", type=int, default=1)
     options = parser.parse_args()
+    ensure_devices(options.devices)
+    mesh = None if options.devices == 1 else make_mesh(1, options.devices)
     columns = ("opponents", "compile s", "s/generation", "CPU s", "M steps/s")
     print("".join(f"{name:>14}" for name in columns))
     for num_opponents in options.opponents:
         experiment, params = against_a_learner(
-            options.population_size, num_opponents, options.games, *options.steps
+            options.population_size, num_opponents, options.games, *options.steps, mesh
         )
         state = jax.jit(experiment.init)(jax.random.key(0), params)
         began = time.perf_counter()
@@ -60,6 +65,7 @@ def against_a_learner(
     num_games: int,
     num_inner_steps: int,
     num_outer_steps: int,
+    mesh=None,
 ):
     """Returns (experiment, params): 16 x 16 units against a tabular PPO."""
     env, params = paxenv.make(
@@ -82,6 +88,7 @@ def against_a_learner(
             num_games=num_games,
             num_opponents=num_opponents,
             chunk_size=4,
+            mesh=mesh,
         ),
         params,
     )

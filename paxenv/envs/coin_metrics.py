@@ -56,7 +56,9 @@ def update(acc: Accumulator, info: dict[str, Any]) -> Accumulator:
     before: Array = acc.carry
     counts = [
         count_by_state(
-            len(LABELS), 3 * before[p] + before[1 - p], own[p], info["valid"]
+            jnp.arange(len(LABELS)) == 3 * before[p] + before[1 - p],
+            own[p],
+            info["valid"],
         )
         for p in range(2)
     ]

@@ -133,7 +133,7 @@ class IteratedMatrixGame(Environment):
         self, acc: metrics.Accumulator, obs_before: Any, actions: Any, info: Any
     ) -> metrics.Accumulator:
         states = [
-            spaces.decode_state(obs, self.observation_space(p))
+            spaces.state_mask(obs, self.observation_space(p))
             for p, obs in enumerate(obs_before)
         ]
         hits = [jnp.asarray(action) == 0 for action in actions]

@@ -175,7 +175,11 @@ class IteratedTensorGame(Environment, _NumPlayers):
         if not self._two_actions:
             return acc
         space = self.observation_space(0)
-        groups = [self._group(spaces.decode_state(obs, space)) for obs in obs_before]
+        numbers = jnp.arange(len(self.group_names))
+        groups = [
+            numbers == self._group(spaces.decode_state(obs, space))
+            for obs in obs_before
+        ]
         hits = [jnp.asarray(action) == 0 for action in actions]
         return metrics.count_step(acc, groups, hits, info["valid"])
 

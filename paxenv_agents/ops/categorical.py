@@ -16,7 +16,20 @@ def sample(
     probabilities below 2**-24 are never drawn. A masked action is never chosen. Where
     a logit is NaN the action has no meaning; `log_prob` of it is NaN.
     """
-    bounds = jnp.cumsum(jax.nn.softmax(logits), axis=-1)
+    return pick(word, bounds(logits))
+
+
+def bounds(
+    logits: Float[Array, "*batch actions"],
+) -> Float[Array, "*batch actions"]:
+    """Returns where the interval of each action ends; the last one is about 1."""
+    return jnp.cumsum(jax.nn.softmax(logits), axis=-1)
+
+
+def pick(
+    word: UInt32[Array, "*batch"], bounds: Float[Array, "*batch actions"]
+) -> Int[Array, "*batch"]:
+    """Returns the action in whose interval each random word falls."""
     point = keys.uniform(word) * bounds[..., -1]
     passed = point[..., None] >= bounds[..., :-1]
     return jnp.sum(passed, axis=-1, dtype=jnp.int32)

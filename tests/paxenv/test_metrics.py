@@ -6,6 +6,9 @@ import pytest
 
 from paxenv import metrics
 
+#: Of two states the first.
+FIRST = jnp.arange(2) == 0
+
 
 @pytest.mark.parametrize(
     ("returns", "welfare", "equality"),
@@ -34,7 +37,7 @@ def test_a_rate_of_nothing_is_not_a_number():
 def test_counts_stay_exact_beyond_small_integers():
     acc = metrics.state_counts(2, 3)
     full = {name: counts + 40_000 for name, counts in acc.totals.items()}
-    states = jnp.int32(1), jnp.int32(2)
+    states = jnp.arange(3) == 1, jnp.arange(3) == 2
     acc = metrics.count_step(
         acc.replace(totals=full), states, (jnp.array(True), jnp.array(False)), True
     )
@@ -46,17 +49,17 @@ def test_counts_stay_exact_beyond_small_integers():
 
 def test_steps_that_are_not_valid_count_nothing():
     acc = metrics.state_counts(1, 2)
-    acc = metrics.count_step(acc, (jnp.int32(0),), (jnp.array(True),), jnp.array(False))
+    acc = metrics.count_step(acc, (FIRST,), (jnp.array(True),), jnp.array(False))
     assert int(acc.totals["visits"].sum()) == 0
     assert int(acc.totals["cooperations"].sum()) == 0
 
 
 def test_totals_of_games_add_up_before_rates_are_taken():
     one = metrics.count_step(
-        metrics.state_counts(1, 2), (jnp.int32(0),), (jnp.array(True),), True
+        metrics.state_counts(1, 2), (FIRST,), (jnp.array(True),), True
     )
     two = metrics.count_step(
-        metrics.state_counts(1, 2), (jnp.int32(0),), (jnp.array(False),), True
+        metrics.state_counts(1, 2), (FIRST,), (jnp.array(False),), True
     )
     totals = {name: one.totals[name] + two.totals[name] for name in one.totals}
     both = metrics.Accumulator(totals=totals)

@@ -37,6 +37,8 @@ def test_states_survive_their_encoding():
         for state in range(4):
             obs = spaces.encode_state(state, 4, encoding)
             assert int(spaces.decode_state(obs, space)) == state
+            mask = spaces.state_mask(obs, space)
+            np.testing.assert_array_equal(mask, np.arange(4) == state)
 
 
 def test_a_vector_of_features_is_no_state():

@@ -281,7 +281,7 @@ def test_parameters_of_the_policy_are_those_that_move_its_logits(shared):
 
     def logits(params):
         def one(obs, hidden):
-            return agent.forward(params, obs, hidden)[0]
+            return agent.forward(params, obs, hidden)[0].outputs
 
         return jax.vmap(one, axis_name="games")(sample.observations[0, :SIZE], hidden)
 
