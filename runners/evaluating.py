@@ -1,5 +1,7 @@
 """Evaluation of a plan's agents, compiled once and played as often as asked."""
 
+from typing import NamedTuple
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -14,6 +16,19 @@ from runners.rows import FINITE
 PERIODIC = 5
 
 
+class Evaluated(NamedTuple):
+    """What one evaluation measured.
+
+    Attributes:
+        metrics: `[seeds]` by name.
+        curves: Rewards per step `[seeds, opponents, inner episodes, players]`; None
+            where the program keeps none.
+    """
+
+    metrics: dict[str, np.ndarray]
+    curves: np.ndarray | None
+
+
 class Evaluation:
     """Plays the agents of a plan without learning, in games and keys of their own."""
 
@@ -22,13 +37,9 @@ class Evaluation:
         self.plan = evaluation(plan)
         self._program: Program | None = None
         self._starts: tuple | None = None
-        #: Rewards by inner episode of the last evaluation, as of `play_once`.
-        self.curves: np.ndarray | None = None
 
-    def play(
-        self, agents: tuple, env_steps: int | None = None
-    ) -> dict[str, np.ndarray]:
-        """Returns metrics `[seeds]` by name.
+    def play(self, agents: tuple, env_steps: int | None = None) -> Evaluated:
+        """Plays the agents once and returns what was measured.
 
         A seed whose agents hold a NaN gets NaN for everything: their policies have no
         meaning.
@@ -54,24 +65,17 @@ class Evaluation:
             self._program = Program(self.plan.experiment, state)
         else:
             self._program.load(state)
-        metrics, self.curves = play_once(self._program)
-        return metrics
+        return play_once(self._program)
 
 
-def play_once(
-    program: Program,
-) -> tuple[dict[str, np.ndarray], np.ndarray | None]:
-    """Runs one iteration and returns (metrics `[seeds]` by name, curves).
-
-    Curves are rewards per step `[seeds, opponents, inner episodes, players]`; None
-    where the program keeps none. A seed whose agents are not finite has NaN in both.
-    """
+def play_once(program: Program) -> Evaluated:
+    """Runs one iteration; a seed whose agents are not finite has NaN everywhere."""
     rows = {name: values[:, 0] for name, values in program.run(1).items()}
     curves = rows.pop(CURVES, None)
     if curves is not None:
         broken = rows[FINITE] != 1
         curves = np.where(broken[:, None, None, None], np.nan, curves)
-    return meaningful(rows), curves
+    return Evaluated(meaningful(rows), curves)
 
 
 def meaningful(metrics: dict[str, np.ndarray]) -> dict[str, np.ndarray]:

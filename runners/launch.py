@@ -153,7 +153,7 @@ def _train(training: Training, observer: Observer, compile_seconds: float) -> Ou
         first_non_finite=training.first_non_finite,
         best_score=training.best_score,
         best_members=training.best_members,
-        curves=training.evaluation.curves if metrics else None,
+        curves=training.curves,
     )
     run_dir.write_results(outcome.as_dict())
     if plan.config.plot:

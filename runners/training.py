@@ -34,6 +34,8 @@ class Training:
         seconds: Seconds of training so far, also before this process.
         first_non_finite: The first iteration, from 1, that gave a NaN; None is none.
         best_members: After the end of an evolution, the best member of each search.
+        curves: After the end, rewards by inner episode of the final agents, as of
+            `Evaluated`.
     """
 
     plan: Plan
@@ -47,6 +49,7 @@ class Training:
         self._best = -math.inf
         self._saved: int | None = None
         self.best_members: tuple[BestMember, ...] = ()
+        self.curves: np.ndarray | None = None
 
     def run(
         self, stop: Callable[[], bool], on_chunk: Callable[[Chunk], None]
@@ -77,7 +80,7 @@ class Training:
                 self._save(store, None)
             if self.program.iteration < self.plan.num_iterations:
                 return {}
-            metrics = self.evaluation.play(self.program.state.agents)
+            metrics, self.curves = self.evaluation.play(self.program.state.agents)
             self._log_evaluation(log, metrics)
             if self.plan.evolves:
                 self.best_members = best_members(self.evaluation, self.program)
@@ -96,7 +99,7 @@ class Training:
             del chunk
             # What evolution stands for is compared over generations: on fixed keys.
             when = PROGRESS if self.plan.evolves else self.program.env_steps
-            metrics = self.evaluation.play(self.program.state.agents, when)
+            metrics = self.evaluation.play(self.program.state.agents, when).metrics
             self._log_evaluation(log, metrics)
             log.flush()
             score = float(np.mean(metrics[BEST_METRIC]))

@@ -80,7 +80,7 @@ def _best_of(evaluation: Any, experiment: Any, state: Any, index: int) -> BestMe
     seeds, k = kept.fitness.shape
     scores = []
     for place in range(k):
-        played = evaluation.play(with_places(jnp.full(seeds, place)), PROGRESS)
+        played = evaluation.play(with_places(jnp.full(seeds, place)), PROGRESS).metrics
         scores.append(np.mean([played[name] for name in names], axis=0))
     exists = np.isfinite(np.asarray(kept.fitness)).T
     places = np.argmax(np.where(exists, np.nan_to_num(scores, nan=-np.inf), -np.inf), 0)
@@ -90,7 +90,7 @@ def _best_of(evaluation: Any, experiment: Any, state: Any, index: int) -> BestMe
         slot=index,
         player=min(slot.players) + 1,
         params=agents_of_best[index].params,
-        metrics=estimates(evaluation.play(agents_of_best)),
+        metrics=estimates(evaluation.play(agents_of_best).metrics),
         fitness=tuple(np.asarray(kept.fitness)[rows, places].tolist()),
         generation=tuple(np.asarray(kept.generation)[rows, places].tolist()),
     )

@@ -22,7 +22,7 @@ def trained(name, total_timesteps):
     plan = prepare(load(words))
     program = program_of(plan)
     Loop(program, plan.num_iterations).run()
-    return Evaluation(plan).play(program.state.agents)
+    return Evaluation(plan).play(program.state.agents).metrics
 
 
 def passed(name, total_timesteps, reward, cooperation):

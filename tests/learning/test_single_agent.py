@@ -40,7 +40,7 @@ class Trained:
 
         def evaluate(chunk=None):
             steps = None if chunk is None else program.env_steps
-            played = evaluation.play(program.state.agents, steps)
+            played = evaluation.play(program.state.agents, steps).metrics
             self.evaluations += played[RETURN].tolist()
 
         every = max(plan.config.eval_interval // plan.steps_per_iteration, 0)

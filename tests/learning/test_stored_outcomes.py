@@ -35,7 +35,7 @@ def outcome(name, seed, **options):
         # Learners differ by where they start: few of them say little.
         many = dataclasses.replace(evaluation.plan.experiment, num_opponents=1000)
         evaluation.plan = dataclasses.replace(evaluation.plan, experiment=many)
-    metrics = evaluation.play(program.state.agents)
+    metrics = evaluation.play(program.state.agents).metrics
     return {k: estimate(v).mean for k, v in metrics.items()}, config.bands
 
 

@@ -46,6 +46,10 @@ def test_a_run_reports_and_saves_the_mean_and_the_best_member(finished):
     assert len(mean["per_seed"]) == len(best["metrics"][name]["per_seed"]) == 2
     assert all(0 <= g < 3 for g in best["generation"])
     assert results["env_steps_per_seed"] == 3 * 4 * 2 * 8
+    # The picture and its numbers are of the mean too, not of the member played last.
+    last = results["metrics"]["eval/sampled/episode/reward_per_step_last/player_1"]
+    curve = results["inner_episodes"]["player_1"]["mean"]
+    assert curve[-1] == pytest.approx(last["mean"], abs=1e-6)
     for stem in ("player1", "player1_seed1", "best_player1", "best_player1_seed1"):
         record = weights.describe_agent(folder / "models" / f"{stem}.msgpack")
         assert record["agent"] == "PPO"

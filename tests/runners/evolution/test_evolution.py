@@ -21,7 +21,7 @@ from runners.evolution.options import ESOptions
 from runners.evolution.outer import Evolution
 from runners.evolution.population import Population, play_population
 from runners.evolution.search import Search
-from runners.experiment import Experiment, rollout, train_chunk
+from runners.experiment import Experiment, _train_chunk, rollout, train_chunk
 from runners.lanes import play_trials
 
 KEY = jax.random.key(0)
@@ -125,6 +125,19 @@ def test_permuted_members_have_permuted_fitness(against_a_defector):
     straight = generation(against_a_defector, logits).fitness[0]
     permuted = generation(against_a_defector, logits[order]).fitness[0]
     np.testing.assert_array_equal(np.asarray(straight)[order], permuted)
+
+
+@pytest.mark.slow
+def test_the_second_chunk_needs_no_compilation_of_its_own():
+    """A learner's fresh state must not be weakly typed."""
+    env, _ = paxenv.make("IPD-v0", num_inner_steps=4, num_outer_steps=2)
+    tabular = make_agent("Tabular", env, player=1, num_minibatches=1)
+    made, params = experiment(Slot(tabular, (1,), clock="inner", reset="trial"))
+    state = begun(made, params)
+    before = _train_chunk._cache_size()
+    for _ in range(3):
+        state, _ = train_chunk(made, state, 1)
+    assert _train_chunk._cache_size() == before + 1
 
 
 @pytest.mark.slow
