@@ -23,6 +23,7 @@ from runners.outer_loops.outer_config import OuterConfig, es_config
 from runners.outer_loops.outer_runner import OuterRunner, Results
 from runners.outer_loops.search_space import make_space
 from runners.outer_loops.targets import unplanned
+from runners.outer_loops.unit_search import make_search
 from runners.plan import INNER_BUDGET, Plan
 from runners.rows import FINITE
 from runners.run_dir import RunDir
@@ -84,7 +85,9 @@ def check(plan: Plan) -> None:
     agent = plan.experiment.slots[0].agent
     learner = jax.eval_shape(agent.init_state, jax.random.key(0))
     try:
-        make_space(es_config(config.search), agent, learner, plan.params)
+        es = es_config(config.search)
+        space = make_space(es, agent, learner, plan.params)
+        make_search(es).check(space.shapes(learner, plan.params))
     except ValueError as error:
         raise ConfigError(str(error)) from error
 
