@@ -36,7 +36,8 @@ if TYPE_CHECKING:
         train_ppo_multigpu,
         train_sac,
     )
-    from runners.launch import Observer, run_plan
+    from runners.launch import run_plan
+    from runners.observer import Observer
     from runners.on_policy.runner import EVENTS, OnPolicyRunner, register_algorithm
     from runners.outcome import Outcome
     from runners.outer import Frozen, Gradient
@@ -83,7 +84,7 @@ _LAZY = {
     "KeyedActFn": "runners.act_functions",
     "Lineup": "paxenv_agents.lineup",
     "MemoryState": "paxenv_agents.types",
-    "Observer": "runners.launch",
+    "Observer": "runners.observer",
     "OnPolicyRunner": "runners.on_policy.runner",
     "OnlineRunner": "runners.outer_loops.online_runner",
     "OuterConfig": "runners.outer_loops.outer_config",

@@ -9,12 +9,13 @@ import numpy as np
 
 from runners import curves, models, plots
 from runners.config import ConfigError
+from runners.config.schema import OUTER_LOOPS
 from runners.evaluating import play_once
 from runners.experiment import begun
 from runners.interrupt import Interrupt
 from runners.jsonl import JsonLines, read_rows
-from runners.loop import Chunk
-from runners.outcome import Outcome
+from runners.observer import Observer
+from runners.outcome import Ended, Outcome
 from runners.plan import Plan
 from runners.program import Program, initial_state, run_keys
 from runners.run_dir import RunDir
@@ -22,23 +23,10 @@ from runners.summary import estimates
 from runners.training import Training
 
 
-class Observer:
-    """Who watches a run; every method may be overridden, none must be."""
-
-    def on_compile(self, what: str) -> None:
-        """A program is free of mistakes and is being compiled."""
-
-    def on_start(self, run_dir: RunDir) -> None:
-        """The run directory exists."""
-
-    def on_chunk(self, chunk: Chunk) -> None:
-        """A chunk has been run and logged."""
-
-
 def run_plan(
     plan: Plan, make_run_dir: Callable[[], RunDir], observer: Observer | None = None
-) -> tuple[Outcome, RunDir]:
-    """Runs a plan and returns (outcome, run directory).
+) -> tuple[Ended, RunDir]:
+    """Runs a plan of any runner and returns (outcome, run directory).
 
     Args:
         plan: What to run.
@@ -47,8 +35,13 @@ def run_plan(
 
     Raises:
         ConfigError: If the plan does not fit together; nothing has been written then.
+        NonFiniteError: If training diverges.
     """
     observer = observer or Observer()
+    if plan.config.runner in OUTER_LOOPS:
+        from runners.outer_loops.launch import run_outer
+
+        return run_outer(plan, make_run_dir, observer)
     began = time.perf_counter()
     program = program_of(plan)
     try:
@@ -65,7 +58,7 @@ def resume_plan(
     run_dir: RunDir,
     observer: Observer | None = None,
     which: int | str = "latest",
-) -> tuple[Outcome, RunDir]:
+) -> tuple[Ended, RunDir]:
     """Goes on with a run in its own directory, bit for bit as if it had not stopped.
 
     Args:
@@ -81,6 +74,10 @@ def resume_plan(
     if run_dir.read_meta()["status"] == "finished":
         raise ConfigError(f"the run {run_dir.path} has finished: nothing is left to do")
     observer = observer or Observer()
+    if plan.config.runner in OUTER_LOOPS:
+        from runners.outer_loops.launch import run_outer
+
+        return run_outer(plan, lambda: run_dir, observer, resume=which)
     began = time.perf_counter()
     program = program_of(plan)
     training = Training(plan, program, run_dir)
@@ -143,6 +140,10 @@ def _train(training: Training, observer: Observer, compile_seconds: float) -> Ou
         models.save_best_members(plan, training.best_members, run_dir)
     if training.first_non_finite is not None:
         run_dir.write_meta(first_non_finite=training.first_non_finite)
+        observer.on_notice(
+            f"WARNING: from update {training.first_non_finite} on a loss or a "
+            "parameter is NaN or infinite; the results mean nothing"
+        )
     outcome = Outcome(
         plan=plan,
         evaluation=estimates(metrics),

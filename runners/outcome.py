@@ -1,7 +1,7 @@
 """What a run came to."""
 
 import dataclasses
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -9,7 +9,43 @@ from runners.curves import as_dict
 from runners.evolution.best import BestMember
 from runners.plan import Plan
 from runners.robust import robust
-from runners.summary import Estimate
+from runners.summary import Estimate, estimate
+
+#: The best evaluation on the way, of runs that have any.
+BEST_SCORE = "best_score"
+
+
+class Ended(Protocol):
+    """What a run of any runner came to."""
+
+    @property
+    def plan(self) -> Plan:
+        """What ran."""
+        ...
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether the user stopped it."""
+        ...
+
+    @property
+    def num_iterations(self) -> int:
+        """Iterations, or generations, that were run."""
+        ...
+
+    @property
+    def wall_seconds(self) -> float:
+        """Wall-clock seconds, with compilation."""
+        ...
+
+    @property
+    def measured(self) -> dict[str, Estimate]:
+        """All that was measured in the end, over seeds, by metric."""
+        ...
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns plain data for `results.json`."""
+        ...
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,6 +84,18 @@ class Outcome:
     def mode(self) -> str:
         """How the evaluated agents acted: `"sampled"` or `"greedy"`."""
         return self.plan.mode
+
+    @property
+    def wall_seconds(self) -> float:
+        """Wall-clock seconds, with compilation."""
+        return self.seconds + self.compile_seconds
+
+    @property
+    def measured(self) -> dict[str, Estimate]:
+        """All that was measured in the end, over seeds, by metric."""
+        if self.best_score is None:
+            return self.evaluation
+        return {**self.evaluation, BEST_SCORE: estimate([self.best_score])}
 
     @property
     def total_steps(self) -> int:

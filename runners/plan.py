@@ -14,13 +14,14 @@ from paxenv_agents.lineup import Slot
 from runners import seating, single
 from runners.config import AgentConfig, ConfigError, ExperimentConfig
 from runners.config.coerce import coerce
-from runners.config.schema import ONE_LEARNER
+from runners.config.schema import ONE_LEARNER, OUTER_LOOPS
 from runners.evolution import planning
 from runners.experiment import Experiment
 from runners.interventions import configured
 from runners.interventions.observing import InTurn
 from runners.interventions.payoffs import FIELDS
 from runners.outer import Frozen, Gradient, OuterOptimiser
+from runners.outer_loops.outer_config import es_config
 from runners.sharding import make_mesh
 
 #: Games of an evaluation of `sarl`, at least; rollouts there may have a single one.
@@ -82,9 +83,18 @@ class Plan:
         return self.experiment.steps_per_iteration
 
     @property
+    def num_trainings(self) -> int:
+        """How often the inner loop trains: in a search more than once."""
+        if self.config.runner != "es":
+            return 1
+        es = es_config(self.config.search)
+        trainings = es.population_size * es.repeats if es.train_agent else 0
+        return es.iterations * trainings
+
+    @property
     def total_steps(self) -> int:
-        """Environment steps of one seed in all."""
-        return self.num_iterations * self.steps_per_iteration
+        """Environment steps of one seed in all; without those of a last evaluation."""
+        return self.num_trainings * self.num_iterations * self.steps_per_iteration
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -142,6 +152,11 @@ def prepare(config: ExperimentConfig) -> Plan:
         mesh=_mesh(config),
     )
     config = _completed(config, game, experiment, num_iterations)
+    if config.runner in OUTER_LOOPS:
+        # What searches imports much that other runners can do without.
+        from runners.outer_loops.checks import check
+
+        check(config, experiment, params)
     if config.runner != "eval":
         notices += rounding
     if config.runner not in ONE_LEARNER:

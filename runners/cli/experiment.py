@@ -10,8 +10,6 @@ import click
 from runners.cli.errors import SettingsCommand, failed_runs, user_errors
 
 INTERRUPTED = 130
-#: Runners that stand one level above training.
-OUTER = ("online", "es")
 
 _OPTIONS = (
     click.option("--config", "config_file", metavar="FILE", help="A YAML file."),
@@ -130,11 +128,6 @@ def resume(run_dir: str, which: str, as_json: bool) -> None:
     from runners.checkpoints.store import CheckpointError
     from runners.launch import resume_plan
 
-    if plan.config.runner in OUTER:
-        from runners.cli.outer import run_outer_plan
-
-        run_outer_plan(plan, as_json, run=run, which=which)
-        return
     step = int(which) if which.isdigit() else which
     with (
         user_errors(CheckpointError),
@@ -184,18 +177,9 @@ def run_experiment(words: tuple[str, ...], options: dict[str, Any]) -> None:
     go_on, overwrite = options.pop("resume", False), options.pop("overwrite", False)
     with user_errors(every_value_error=True):
         plan = plan_of_words(words, options)
-        if plan.config.runner in OUTER:
-            from runners.outer_loops.launch import check
-
-            check(plan)
     _announce(plan)
     if dry_run:
         _show(plan, as_json)
-        return
-    if plan.config.runner in OUTER:
-        from runners.cli.outer import run_outer_plan
-
-        run_outer_plan(plan, as_json, resume=go_on, overwrite=overwrite)
         return
     from runners.checkpoints.store import CheckpointError
     from runners.launch import resume_plan, run_plan
@@ -218,16 +202,16 @@ def run_experiment(words: tuple[str, ...], options: dict[str, Any]) -> None:
 
 def _finish(outcome: Any, run_dir: Any, as_json: bool) -> None:
     """Reports what came out; exits with 130 after an interruption."""
-    from runners.cli.progress import say, warn
+    from runners.cli.progress import say
+    from runners.config.schema import OUTER_LOOPS
 
-    if outcome.first_non_finite is not None:
-        warn(
-            f"WARNING: from update {outcome.first_non_finite} on a loss or a parameter "
-            "is NaN or infinite; the results mean nothing"
-        )
     if as_json:
         result = {**outcome.as_dict(), "run_dir": str(run_dir.path)}
         click.echo(json.dumps(result, indent=2, allow_nan=False))
+    elif outcome.plan.config.runner in OUTER_LOOPS:
+        from runners.outer_loops.report import print_outcome
+
+        print_outcome(outcome, run_dir)
     else:
         _report(outcome, run_dir)
     if outcome.interrupted:
@@ -286,10 +270,10 @@ def _show(plan: Any, as_json: bool) -> None:
         click.echo(json.dumps(as_dict(plan.config), indent=2))
         return
     click.echo(to_yaml(plan.config), nl=False)
-    click.echo(
-        f"# {plan.num_iterations} iterations of {plan.steps_per_iteration:_} steps: "
-        f"{plan.total_steps:_} steps of each seed"
-    )
+    each = f"{plan.num_iterations} iterations of {plan.steps_per_iteration:_} steps"
+    if plan.num_trainings != 1:
+        each = f"{plan.num_trainings} trainings of {each}"
+    click.echo(f"# {each}: {plan.total_steps:_} steps of each seed")
 
 
 def _report(outcome: Any, run_dir: Any) -> None:

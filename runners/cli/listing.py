@@ -70,10 +70,10 @@ def _experiments() -> list[dict[str, Any]]:
 
 
 def _strategies() -> list[dict[str, Any]]:
-    from runners.evolution import strategies
+    from runners.evolution import families, strategies
 
     aliases: dict[str, list[str]] = {}
-    for alias, name in strategies.ALIASES.items():
+    for alias, name in families.ALIASES.items():
         aliases.setdefault(name, []).append(alias)
     return [
         {
@@ -82,7 +82,7 @@ def _strategies() -> list[dict[str, Any]]:
             "also": ", ".join(aliases.get(name, ())),
             "summary": strategies.find(name).summary,
         }
-        for name in strategies.names()
+        for name in families.names()
     ]
 
 

@@ -1,14 +1,11 @@
 """`paxrun online`, `paxrun es`: loops one level above training."""
 
-import json
-import sys
 from typing import Any
 
 import click
 
-from runners.cli.errors import SettingsCommand, failed_runs, user_errors
+from runners.cli.errors import SettingsCommand
 from runners.cli.experiment import (
-    INTERRUPTED,
     experiment_options,
     run_experiment,
     training_options,
@@ -78,58 +75,6 @@ def es(words: tuple[str, ...], **options: Any) -> None:
     if search:
         options["search"] = search
     run_experiment(words, _sampled({**options, "runner": "es"}))
-
-
-def run_outer_plan(
-    plan: Any,
-    as_json: bool,
-    *,
-    resume: bool = False,
-    overwrite: bool = False,
-    run: Any = None,
-    which: str = "latest",
-) -> None:
-    """Runs an outer loop and reports it.
-
-    Args:
-        plan: What to run.
-        as_json: Whether the results are printed as JSON.
-        resume: Whether to go on with the run in `save_dir`, if there is one.
-        overwrite: Whether to delete it first.
-        run: The run to go on with, if it is known.
-        which: From which checkpoint it goes on.
-    """
-    from runners.checkpoints.store import CheckpointError
-    from runners.cli.progress import ProgressObserver, say, warn
-    from runners.outer_loops.launch import run_outer
-    from runners.resuming import opened, start
-
-    with (
-        user_errors(CheckpointError),
-        ProgressObserver(plan) as observer,
-        failed_runs(),
-    ):
-        if run is None:
-            run = start(plan.config, resume=resume, overwrite=overwrite)
-        old = run
-        outcome, run_dir = run_outer(
-            plan,
-            lambda: old or opened(plan.config, sys.argv[1:], overwrite),
-            resume=None if old is None else which,
-            on_start=observer.on_start,
-            on_row=observer.on_row,
-            notice=warn,
-        )
-    if as_json:
-        result = {**outcome.as_dict(), "run_dir": str(run_dir.path)}
-        click.echo(json.dumps(result, indent=2, allow_nan=False))
-    else:
-        from runners.outer_loops.report import print_outcome
-
-        print_outcome(outcome, run_dir)
-    if outcome.interrupted:
-        say(f"interrupted; everything is saved: paxrun resume {run_dir.path}")
-        click.get_current_context().exit(INTERRUPTED)
 
 
 def _sampled(options: dict[str, Any]) -> dict[str, Any]:

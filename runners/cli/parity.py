@@ -55,7 +55,7 @@ def parity(
 
 def _plans(names: tuple[str, ...], quick: bool, options: dict[str, Any]) -> dict:
     """Returns a checked plan for each experiment, before any of them runs."""
-    from runners.config import load, load_small
+    from runners.config import ConfigError, load, load_small
     from runners.devices import ensure_devices
     from runners.plan import prepare
 
@@ -66,7 +66,13 @@ def _plans(names: tuple[str, ...], quick: bool, options: dict[str, Any]) -> dict
     most = max(config.num_devices for config in configs.values())
     if most > 1:
         ensure_devices(most)
-    return {name: prepare(config) for name, config in configs.items()}
+    plans = {}
+    for name, config in configs.items():
+        try:
+            plans[name] = prepare(config)
+        except ValueError as error:
+            raise ConfigError(f"{name}: {error}") from error
+    return plans
 
 
 def _experiments(names: tuple[str, ...], quick: bool) -> list[str]:

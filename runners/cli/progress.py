@@ -14,8 +14,8 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from runners.launch import Observer
 from runners.loop import Chunk
+from runners.observer import Observer
 from runners.plan import Plan
 from runners.run_dir import RunDir
 
@@ -61,11 +61,13 @@ class ProgressObserver(Observer):
     def on_start(self, run_dir: RunDir) -> None:
         say(f"run directory: {run_dir.path}")
 
+    def on_notice(self, text: str) -> None:
+        warn(text)
+
     def on_compile(self, what: str) -> None:
         self._progress.update(self._task, description=f"compiling {what}")
 
     def on_row(self, done: int, total: int, row: dict[str, float]) -> None:
-        """Some of an outer loop is done."""
         named = {
             "fitness": row.get("fitness/best"),
             "mean": row.get("fitness/mean"),

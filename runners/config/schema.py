@@ -7,8 +7,10 @@ from typing import Any
 from paxenv.registry import closest
 from runners.evolution.options import ESOptions
 
+#: Runners that stand one level above training.
+OUTER_LOOPS = ("online", "es")
 #: Runners that train player 1 alone, in endless play.
-ONE_LEARNER = ("sarl", "online", "es")
+ONE_LEARNER = ("sarl", *OUTER_LOOPS)
 RUNNERS = ("rl", "evo", "eval", *ONE_LEARNER)
 NON_FINITE = ("stop", "continue")
 CLOCKS = ("trial", "inner")

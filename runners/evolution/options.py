@@ -8,7 +8,11 @@ from typing import Any
 
 from paxenv.registry import closest
 
-SHAPINGS = ("auto", "centered_rank", "z_score", "none")
+#: The shaping for which a strategy is made.
+AUTO = "auto"
+SHAPINGS = (AUTO, "centered_rank", "z_score", "normalize", "none", "weights")
+#: Other names of shapings, those of evosax.
+SHAPING_ALIASES = {"standardize": "z_score", "identity": "none"}
 STARTS = ("agent", "zero")
 OBJECTIVES = ("mean", "last")
 OPPONENTS = ("member", "mean")
@@ -62,7 +66,8 @@ class ESOptions:
         clip_min: Parameters of members are not below.
         clip_max: Parameters of members are not above.
         fitness_shaping: What a strategy is told: `"centered_rank"` in [-0.5, 0.5],
-            `"z_score"`, the fitness itself with `"none"`, or its own with `"auto"`.
+            `"z_score"`, `"normalize"` in [-1, 1], the fitness itself with `"none"`,
+            `"weights"` of ranks, or its own with `"auto"`.
         w_decay: Weight of the mean square of a member's parameters, taken off its
             fitness before it is shaped.
         mean_reduce: Whether the mean over the population is taken off the fitness.
@@ -95,7 +100,7 @@ class ESOptions:
     init_max: float | None = None
     clip_min: float | None = None
     clip_max: float | None = None
-    fitness_shaping: str = "auto"
+    fitness_shaping: str = AUTO
     w_decay: float = 0.0
     mean_reduce: bool = False
     objective: str = "mean"
@@ -105,8 +110,9 @@ class ESOptions:
     options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        shaping = shaping_of(self.fitness_shaping, "es.fitness_shaping")
+        object.__setattr__(self, "fitness_shaping", shaping)
         for name, known in (
-            ("fitness_shaping", SHAPINGS),
             ("init", STARTS),
             ("objective", OBJECTIVES),
             ("opponent", OPPONENTS),
@@ -186,6 +192,21 @@ def renamed(given: Mapping[str, Any], where: str) -> dict[str, Any]:
             raise ValueError(f"{where}.{name} is given twice, once as {key}")
         named[name] = value
     return named
+
+
+def shaping_of(asked: str, option: str) -> str:
+    """Returns the shaping of fitness that a name means.
+
+    Raises:
+        ValueError: If there is none; names the option.
+    """
+    shaping = SHAPING_ALIASES.get(asked, asked)
+    if shaping not in SHAPINGS:
+        raise ValueError(
+            f"{option} must be one of {', '.join(SHAPINGS)}, got {asked!r}"
+            f"{suggestion(str(asked), (*SHAPINGS, *SHAPING_ALIASES))}"
+        )
+    return shaping
 
 
 def suggestion(name: str, known: Any) -> str:

@@ -89,7 +89,7 @@ class Evolution(OuterOptimiser):
         ):
             who = f"{type(slot.agent).__name__} (players {slot.players})"
             if search is not None:
-                parameters.used_by_policy(slot.agent)
+                search.check(parameters.shapes(slot.agent))
                 if slot.learns or slot.per_opponent or slot.reset != "never":
                     raise ValueError(
                         f"{who} is searched: it needs clock='none', one state for all "

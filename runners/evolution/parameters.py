@@ -65,10 +65,15 @@ def put(agent: Agent, params: Any, searched: Leaves) -> Any:
     )
 
 
+def shapes(agent: Agent) -> list[Any]:
+    """Returns the shapes of the searched leaves of an agent's parameters."""
+    params = jax.eval_shape(agent.init_state, jax.random.key(0)).params
+    return taken(agent, params)
+
+
 def num_searched(agent: Agent) -> int:
     """Returns how many numbers a search has to find."""
-    params = jax.eval_shape(agent.init_state, jax.random.key(0)).params
-    return sum(leaf.size for leaf in taken(agent, params))
+    return sum(leaf.size for leaf in shapes(agent))
 
 
 def names(agent: Agent) -> tuple[str, ...]:

@@ -16,6 +16,8 @@ from runners.evolution.options import ESOptions
 
 # Tags under the key of a search.
 _START, _FIRST, _INIT = range(3)
+#: Most numbers of a solution whose square a strategy may keep: 400 MB in float32.
+MAX_SQUARED = 10_000
 
 
 class SearchState(struct.PyTreeNode):
@@ -57,6 +59,24 @@ class Search:
     def strategy(self) -> strategies.Strategy:
         """The strategy of evosax."""
         return strategies.find(self.options.strategy)
+
+    def check(self, solution: Any) -> None:
+        """Raises ValueError if the strategy cannot search solutions of such shapes.
+
+        Args:
+            solution: A pytree of arrays, or of their shapes.
+        """
+        num_dims = sum(leaf.size for leaf in jax.tree.leaves(solution))
+        if num_dims == 0:
+            raise ValueError("there is nothing to search: a solution has no numbers")
+        if num_dims <= MAX_SQUARED:
+            return
+        state = jax.eval_shape(self.begin, jax.random.key(0), solution).strategy
+        if any(x.shape.count(num_dims) > 1 for x in jax.tree.leaves(state)):
+            raise ValueError(
+                f"{self.strategy.name} keeps {num_dims:_} x {num_dims:_} numbers for a "
+                "solution: take Sep_CMA_ES, SNES, Open_ES or PGPE, or smaller networks"
+            )
 
     def begin(self, key: jax.Array, solution: Any) -> SearchState:
         """Returns the state before the first generation.

@@ -11,34 +11,16 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from runners.evolution.options import ESOptions, option_types, suggestion
-
-#: Names that users know, of papers and of earlier versions.
-ALIASES = {
-    "OpenES": "Open_ES",
-    "OpenAI_ES": "Open_ES",
-    "CMAES": "CMA_ES",
-    "CMA-ES": "CMA_ES",
-    "SepCMA_ES": "Sep_CMA_ES",
-    "Simple_GA": "SimpleGA",
-    "Simple_ES": "SimpleES",
-    "RmES": "Rm_ES",
-    "SimAnneal": "SimulatedAnnealing",
-    "DE": "DifferentialEvolution",
-    "GLD": "GradientlessDescent",
-    "LearnedES": "LES",
-    "LearnedGA": "LGA",
-    "DiscoveredES": "DES",
-    "iAMaLGaM_Univ": "iAMaLGaM_Univariate",
-    "PersistentEvolutionStrategy": "PersistentES",
-}
-#: Families, by what a strategy does with the fitness.
-GRADIENT, RANKS, OWN, POPULATION = "gradient", "recombination", "own", "population"
+from runners.evolution import families
+from runners.evolution.families import GRADIENT, POPULATION
+from runners.evolution.options import AUTO, ESOptions, option_types, suggestion
 
 _SHAPINGS = {
     "centered_rank": "centered_rank_fitness_shaping_fn",
     "z_score": "standardize_fitness_shaping_fn",
+    "normalize": "normalize_fitness_shaping_fn",
     "none": "identity_fitness_shaping_fn",
+    "weights": "weights_fitness_shaping_fn",
 }
 _SCHEDULES = ("sigma_init", "sigma_decay", "sigma_limit")
 _ADAM = (
@@ -66,6 +48,10 @@ _SIGMA_PARAMS = ("std_init", "std_m")
 NUM_POPULATIONS = 2
 
 
+class PopulationError(ValueError):
+    """A population of a size that a strategy cannot have."""
+
+
 @dataclasses.dataclass(frozen=True)
 class Strategy:
     """A strategy of evosax.
@@ -81,7 +67,7 @@ class Strategy:
     @property
     def population_based(self) -> bool:
         """Whether it keeps a population instead of a distribution."""
-        return self.name in _algorithms().population_based_algorithms
+        return self.family == POPULATION
 
     @functools.cached_property
     def arguments(self) -> Mapping[str, Any]:
@@ -92,12 +78,7 @@ class Strategy:
     @property
     def family(self) -> str:
         """What it does with the fitness: one of the families."""
-        own = self.arguments["fitness_shaping_fn"]
-        if own is _shapings().weights_fitness_shaping_fn:
-            return RANKS
-        if self.population_based:
-            return POPULATION
-        return GRADIENT if "optimizer" in self.arguments else OWN
+        return families.family(self.name)
 
     @property
     def summary(self) -> str:
@@ -149,21 +130,8 @@ def find(name: str) -> Strategy:
     Raises:
         ValueError: If there is none; names the nearest.
     """
-    every = _algorithms().algorithms
-    folded = {known.lower().replace("-", "_"): known for known in (*every, *ALIASES)}
-    known = folded.get(str(name).lower().replace("-", "_"))
-    if known is None:
-        raise ValueError(
-            f"there is no evolution strategy {name!r}"
-            f"{suggestion(str(name), [*every, *ALIASES])} `paxrun list es` shows all"
-        )
-    known = ALIASES.get(known, known)
-    return Strategy(known, every[known])
-
-
-def names() -> tuple[str, ...]:
-    """Returns the names of all strategies."""
-    return tuple(_algorithms().algorithms)
+    own = families.find(name)
+    return Strategy(own, _algorithms()[own])
 
 
 def check(options: ESOptions) -> None:
@@ -182,8 +150,8 @@ def check(options: ESOptions) -> None:
                 raise ValueError(f"{where} follows no gradient: leave {name} out")
     if options.elite_ratio is not None and not strategy.elites:
         raise ValueError(f"{where} has no elites: leave elite_ratio out")
-    _check_shaping(strategy, options, where)
-    build(options, jnp.zeros(_DIMENSIONS))
+    families.check_shaping(strategy.name, options.fitness_shaping, "es.fitness_shaping")
+    _check_population(options)
 
 
 def _check_own_options(strategy: Strategy, options: ESOptions, where: str) -> None:
@@ -198,27 +166,39 @@ def _check_own_options(strategy: Strategy, options: ESOptions, where: str) -> No
             raise ValueError(f"{where}.{name} must be a number, got {value!r}")
 
 
-def _check_shaping(strategy: Strategy, options: ESOptions, where: str) -> None:
-    asked = options.fitness_shaping
-    if asked == "auto" or strategy.family == GRADIENT:
-        return
-    if strategy.family == RANKS:
-        raise ValueError(
-            f"{where} weighs members by their rank itself, and diverges if it is told "
-            f"anything else: leave fitness_shaping={asked} out"
-        )
-    if asked != "none":
-        raise ValueError(
-            f"{where} compares fitness over generations, which {asked} changes: leave "
-            "fitness_shaping out"
-        )
+def _check_population(options: ESOptions) -> None:
+    """Raises ValueError for a population that cannot be; names the nearest that can."""
+    size = options.population_size
+    try:
+        build(options, _solution(options))
+    except PopulationError as error:
+        below = (n for n in range(size - 1, 1, -1) if _can_have(options, n))
+        above = (n for n in range(size + 1, 2 * size + 8) if _can_have(options, n))
+        near = [str(n) for n in (next(below, None), next(above, None)) if n is not None]
+        hint = f" Try {' or '.join(near)}." if near else ""
+        raise ValueError(f"{error}{hint}") from error
+
+
+def _can_have(options: ESOptions, size: int) -> bool:
+    changed = dataclasses.replace(options, population_size=size, top_k=None)
+    try:
+        build(changed, _solution(options))
+    except PopulationError:
+        return False
+    return True
+
+
+def _solution(options: ESOptions) -> jax.Array:
+    """Returns a solution on which a strategy is tried; it fits the options."""
+    whole = [value for value in options.options.values() if isinstance(value, int)]
+    return jnp.zeros(max([_DIMENSIONS, *whole]))
 
 
 def build(options: ESOptions, solution: Any) -> tuple[Any, Any]:
     """Returns (algorithm, its params) for solutions like `solution`, a pytree.
 
     Raises:
-        ValueError: If the strategy cannot have such a population.
+        PopulationError: If the strategy cannot have such a population.
     """
     strategy = find(options.strategy)
     number = functools.partial(_number, options)
@@ -227,15 +207,7 @@ def build(options: ESOptions, solution: Any) -> tuple[Any, Any]:
         for name, value in options.options.items()
         if name in strategy.arguments
     }
-    size = options.population_size
-    if strategy.several:
-        parts = int(arguments.setdefault("num_populations", NUM_POPULATIONS))
-        if size % parts:
-            raise ValueError(
-                f"{strategy.name} divides a population into {parts}: "
-                f"population_size={size} does not divide"
-            )
-        size //= parts
+    size = _part(strategy, options, arguments)
     if "std_schedule" in strategy.arguments:
         arguments["std_schedule"] = _schedule(
             *(number(name) for name in _SCHEDULES),
@@ -252,16 +224,14 @@ def build(options: ESOptions, solution: Any) -> tuple[Any, Any]:
     if "sampling_fn" in strategy.arguments:
         bounds = options.init_min, options.init_max
         arguments["sampling_fn"] = _sampler(solution, number("sigma_init"), bounds)
-    if options.fitness_shaping != "auto":
+    if options.fitness_shaping != AUTO:
         name = _SHAPINGS[options.fitness_shaping]
         arguments["fitness_shaping_fn"] = getattr(_shapings(), name)
     try:
         made = strategy.make(population_size=size, solution=solution, **arguments)
     except AssertionError as error:
-        raise ValueError(
-            f"{strategy.name} with population_size={size}: {error} Try "
-            f"{size - 1} or {size + 1}."
-        ) from error
+        where = f"{strategy.name} with population_size={options.population_size}"
+        raise PopulationError(f"{where}: {str(error).rstrip('.')}.") from error
     if options.elite_ratio is not None:
         made.elite_ratio = options.elite_ratio
     params = made.default_params
@@ -270,6 +240,23 @@ def build(options: ESOptions, solution: Any) -> tuple[Any, Any]:
     if sigma is not None:
         changed[sigma] = _like(getattr(params, sigma), number("sigma_init"))
     return made, params.replace(**changed)
+
+
+def _part(strategy: Strategy, options: ESOptions, arguments: dict[str, Any]) -> int:
+    """Returns the size of a sub-population; their number goes to the arguments.
+
+    Raises:
+        PopulationError: If there are none of such a size.
+    """
+    size, parts = options.population_size, 1
+    if strategy.several:
+        parts = int(arguments.setdefault("num_populations", NUM_POPULATIONS))
+    paired = strategy.family == GRADIENT
+    if size % (parts * (2 if paired else 1)) or size < 2 * parts:
+        how = "draws members in pairs" if paired else "needs two members at least"
+        how += f", in each of {parts} sub-populations alike" if strategy.several else ""
+        raise PopulationError(f"{strategy.name} with population_size={size}: it {how}.")
+    return size // parts
 
 
 def first_spread(options: ESOptions) -> float:
@@ -283,9 +270,9 @@ def sigma_of(state: Any) -> jax.Array:
     return jnp.mean(std) if std is not None else jnp.full((), jnp.nan)
 
 
-def _algorithms() -> Any:
+def _algorithms() -> dict[str, Any]:
     # It makes arrays when it is imported, and with the first one JAX counts devices.
-    return importlib.import_module("evosax.algorithms")
+    return importlib.import_module("evosax.algorithms").algorithms
 
 
 def _shapings() -> Any:

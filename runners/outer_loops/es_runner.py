@@ -11,8 +11,9 @@ import numpy as np
 from flax import struct
 
 from paxenv_agents.agent import Agent
-from paxenv_agents.types import TrainingState
+from paxenv_agents.types import Stats, TrainingState
 from runners.evolution import parameters
+from runners.evolution.search import Search, SearchState
 from runners.experiment import OUTER
 from runners.outer_loops.handle import as_statistics
 from runners.outer_loops.hooks import Hook
@@ -21,7 +22,7 @@ from runners.outer_loops.outer_config import ESConfig
 from runners.outer_loops.outer_runner import OuterRunner, Results
 from runners.outer_loops.population import FITNESS, Judged, Parent, score
 from runners.outer_loops.search_space import Solution, make_space
-from runners.outer_loops.strategy import Strategy, StrategyState
+from runners.outer_loops.unit_search import UnitSearch, make_search
 
 # Tags under the key of a generation.
 ASK, TELL, TRAIN, EVALUATE, AGAIN = range(5)
@@ -62,7 +63,7 @@ class ESRunner(OuterRunner):
         config: How it searches.
         agent: The inner loop; after `run` the best individual.
         space: What is searched.
-        strategy: By what.
+        strategy: By what, in the units of the config.
         generation: Generations that are done.
         best: The best individual so far.
 
@@ -96,10 +97,12 @@ class ESRunner(OuterRunner):
         )
         self._individuals = Individuals(self.config, self.agent, self.space, self.key)
         start = self.space.start(self._parent, self._env_params)
-        self.strategy = self._make_strategy(start)
+        search = make_search(self.config)
+        search.check(start)
+        self.strategy = self._in_units(search, start)
         self.generation = 0
         self._hooks = tuple(hook.init() for hook in hooks)
-        self._search = self._begun(start)
+        self._search = self._begun()
         self.best = self._nobody(start, self._parent)
         self._warn_of_groups()
 
@@ -116,7 +119,8 @@ class ESRunner(OuterRunner):
         self.agent.training_state = learner
         self._parent = self.agent.training_state
         start = self.space.start(self._parent, self._env_params)
-        self._search = self._begun(start)
+        self.strategy = self._in_units(self.strategy.search, start)
+        self._search = self._begun()
         self.best = self._nobody(start, self._parent)
 
     def run(self) -> Results:
@@ -142,11 +146,12 @@ class ESRunner(OuterRunner):
     def next_generation(self) -> dict[str, float]:
         """Runs one generation and returns what to log of it."""
         key = self._generation_key(1 + self.generation)
-        members, asked = _ask(self.strategy, jax.random.fold_in(key, ASK), self._search)
+        asking = jax.random.fold_in(key, ASK)
+        units, members, asked = _ask(self.strategy, asking, self._search)
         judged = self._individuals.judge(self._born(key), members)
         fitness = judged.statistics[FITNESS]
-        told = jax.random.fold_in(key, TELL)
-        self._search = _tell(self.strategy, told, asked, members, fitness)
+        telling = jax.random.fold_in(key, TELL)
+        self._search, stats = _tell(self.strategy, telling, asked, units, fitness)
         best = int(jnp.argmax(score(fitness)))
         top = float(score(fitness)[best])
         if top > float(self.best.fitness):
@@ -159,7 +164,7 @@ class ESRunner(OuterRunner):
         if math.isfinite(top):
             self._hooks = judged.hooks
         self.generation += 1
-        return self._described(judged, _member(members, best))
+        return self._described(stats, judged, _member(members, best))
 
     def results(self) -> Results:
         """Evaluates what was found so far, as `run` returns it."""
@@ -219,40 +224,27 @@ class ESRunner(OuterRunner):
 
     # The search.
 
-    def _make_strategy(self, start: Solution) -> Strategy:
+    def _in_units(self, search: Search, start: Solution) -> UnitSearch:
         config = self.config
-        return Strategy(
-            config.strategy,
-            config.population_size,
-            start,
-            fit_shaper=config.fit_shaper,
-            sigma={"parameters": config.sigma_parameters, "hyper": config.sigma_hyper},
-            learning_rate=config.learning_rate,
-        )
+        sigma = {"parameters": config.sigma_parameters, "hyper": config.sigma_hyper}
+        return UnitSearch(search, start, sigma)
 
     def _generation_key(self, number: int) -> jax.Array:
         outer = jax.random.fold_in(self.key, OUTER)
         return jax.random.fold_in(outer, jnp.uint32(number))
 
-    def _begun(self, start: Solution) -> StrategyState:
-        return _init(self.strategy, self._generation_key(0), start)
+    def _begun(self) -> SearchState:
+        return _begin(self.strategy, self._generation_key(0))
 
     def _nobody(self, start: Solution, learner: TrainingState) -> Best:
         return Best(start, learner, jnp.float32(-jnp.inf), jnp.int32(-1))
 
-    def _described(self, judged: Judged, best: Solution) -> dict[str, float]:
-        fitness = np.asarray(judged.statistics[FITNESS])
-        known = fitness[np.isfinite(fitness)]
-        nan = math.nan
-        row = {
-            "fitness/mean": float(known.mean()) if known.size else nan,
-            "fitness/std": float(known.std()) if known.size else nan,
-            "fitness/best": float(known.max()) if known.size else nan,
-            "fitness/worst": float(known.min()) if known.size else nan,
-            "fitness/best_so_far": float(self.best.fitness),
-            "population/failed": float(fitness.size - known.size),
-            "population/trained_steps": float(np.asarray(judged.steps).mean()),
-        }
+    def _described(
+        self, stats: Stats, judged: Judged, best: Solution
+    ) -> dict[str, float]:
+        row = {name: float(value) for name, value in stats.items()}
+        row["population/failed"] = row.pop("nan_members")
+        row["population/trained_steps"] = float(np.asarray(judged.steps).mean())
         center = self.space.values(self.strategy.mean(self._search))
         for group, values in (("best", self.space.values(best)), ("center", center)):
             for name, value in values.items():
@@ -307,9 +299,9 @@ class ESRunner(OuterRunner):
         self.generation, self._individuals.env_steps = map(int, snapshot["clock"])
 
 
-_init = jax.jit(lambda strategy, *rest: strategy.init(*rest), static_argnums=0)
-_ask = jax.jit(lambda strategy, *rest: strategy.ask(*rest), static_argnums=0)
-_tell = jax.jit(lambda strategy, *rest: strategy.tell(*rest), static_argnums=0)
+_begin = jax.jit(lambda strategy, *rest: strategy.begin(*rest))
+_ask = jax.jit(lambda strategy, *rest: strategy.ask(*rest))
+_tell = jax.jit(lambda strategy, *rest: strategy.tell(*rest))
 
 
 def _member(members: Solution, index: int) -> Solution:

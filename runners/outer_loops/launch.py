@@ -11,25 +11,22 @@ from paxenv_agents import weights
 from runners import models
 from runners.checkpoints.files import read_record
 from runners.checkpoints.store import CheckpointStore
-from runners.config import ConfigError, ExperimentConfig
+from runners.config import ConfigError
 from runners.config.schema import as_dict
 from runners.interrupt import Interrupt
 from runners.loop import NonFiniteError
 from runners.metrics_log import MetricsLog, open_metrics_log
+from runners.observer import Observer
 from runners.outer_loops.es_runner import ESRunner
 from runners.outer_loops.online_runner import OnlineRunner
 from runners.outer_loops.outcome import OuterOutcome
 from runners.outer_loops.outer_config import OuterConfig, es_config
 from runners.outer_loops.outer_runner import OuterRunner, Results
-from runners.outer_loops.search_space import make_space
 from runners.outer_loops.targets import unplanned
 from runners.plan import INNER_BUDGET, Plan
 from runners.rows import FINITE
 from runners.run_dir import RunDir
 from runners.sinks import Position
-
-#: `(done, in all, metrics)`.
-OnRow = Callable[[int, int, dict[str, float]], None]
 
 
 def make_runner(plan: Plan) -> OuterRunner:
@@ -39,7 +36,6 @@ def make_runner(plan: Plan) -> OuterRunner:
         ConfigError: If something does not fit together.
     """
     config = plan.config
-    _check(config)
     agent = unplanned(plan.experiment.slots[0].agent)
     settings: dict[str, Any] = {
         "num_envs": config.num_envs,
@@ -71,43 +67,21 @@ def make_runner(plan: Plan) -> OuterRunner:
     return runner
 
 
-def check(plan: Plan) -> None:
-    """Finds what does not fit together, without a compile.
-
-    Raises:
-        ConfigError: If a setting or a search target does not fit.
-    """
-    config = plan.config
-    _check(config)
-    if config.runner != "es":
-        return
-    agent = plan.experiment.slots[0].agent
-    learner = jax.eval_shape(agent.init_state, jax.random.key(0))
-    try:
-        make_space(es_config(config.search), agent, learner, plan.params)
-    except ValueError as error:
-        raise ConfigError(str(error)) from error
-
-
 def run_outer(
     plan: Plan,
     make_run_dir: Callable[[], RunDir],
+    observer: Observer,
     *,
-    resume: str | None = None,
-    on_start: Callable[[RunDir], None] | None = None,
-    on_row: OnRow | None = None,
-    notice: Callable[[str], None] | None = None,
+    resume: int | str | None = None,
 ) -> tuple[OuterOutcome, RunDir]:
     """Runs a plan of an outer loop and returns (outcome, run directory).
 
     Args:
         plan: What to run.
         make_run_dir: Called once everything fits together.
+        observer: Who is told how it goes.
         resume: The checkpoint of the run directory from which to go on: its steps, or
             "latest"; None begins afresh.
-        on_start: Told the run directory.
-        on_row: Told how far it is.
-        notice: Told what the user should know.
 
     Raises:
         ConfigError: If the plan does not fit together; nothing has been written then.
@@ -118,12 +92,10 @@ def run_outer(
         warnings.simplefilter("always", UserWarning)
         runner = make_runner(plan)
     for warning in caught:
-        if notice is not None:
-            notice(str(warning.message))
+        observer.on_notice(str(warning.message))
     run_dir = make_run_dir()
-    if on_start is not None:
-        on_start(run_dir)
-    run = _Run(plan, runner, run_dir, on_row)
+    observer.on_start(run_dir)
+    run = _Run(plan, runner, run_dir, observer)
     try:
         outcome = run.run(resume)
     except BaseException:
@@ -137,10 +109,10 @@ class _Run:
     """A runner in its run directory."""
 
     def __init__(
-        self, plan: Plan, runner: OuterRunner, run_dir: RunDir, on_row: OnRow | None
+        self, plan: Plan, runner: OuterRunner, run_dir: RunDir, observer: Observer
     ) -> None:
         self.plan, self.runner, self.run_dir = plan, runner, run_dir
-        self._on_row = on_row
+        self._observer = observer
         self._saved: int | None = None
         self._previous = self._done
         self._seconds = 0.0
@@ -160,7 +132,7 @@ class _Run:
             return self.runner.config.iterations
         return self.plan.num_iterations
 
-    def run(self, resume: str | None) -> OuterOutcome:
+    def run(self, resume: int | str | None) -> OuterOutcome:
         config, runner = self.plan.config, self.runner
         device = jax.devices()[0]
         self.run_dir.write_meta(
@@ -207,8 +179,7 @@ class _Run:
     ) -> None:
         now = self._now()
         log.log(steps, iteration, {**row, "time/seconds": round(now, 3)})
-        if self._on_row is not None:
-            self._on_row(iteration, self._total, row)
+        self._observer.on_row(iteration, self._total, row)
         if self.plan.config.non_finite == "stop":
             failed = row.get("population/failed")
             size = getattr(self.runner.config, "population_size", None)
@@ -242,8 +213,8 @@ class _Run:
         }
         store.save(steps, runner.snapshot(), meta)
 
-    def _restore(self, store: CheckpointStore, which: str) -> Position:
-        path = store.find(int(which) if which.isdigit() else which)
+    def _restore(self, store: CheckpointStore, which: int | str) -> Position:
+        path = store.find(which)
         template = self.runner.template(dict(read_record(path).meta["outer"]))
         state, meta = store.restore(template, path)
         self.runner.restore(state)
@@ -269,20 +240,3 @@ class _Run:
 
             rows = read_rows(self.run_dir.metrics)
             draw_fitness(self.run_dir.artifacts / "fitness.png", rows, self.plan.title)
-
-
-def _check(config: ExperimentConfig) -> None:
-    """Raises ConfigError for settings that outer loops do not have."""
-    for name, least in (
-        ("num_seeds", 1),
-        ("num_devices", 1),
-        ("fsdp_devices", 1),
-        ("eval_interval", 0),
-    ):
-        if getattr(config, name) > least:
-            raise ConfigError(
-                f"{name}={getattr(config, name)} is for `paxrun rl` and `sarl`; "
-                f"`paxrun {config.runner}` takes {name}={least}"
-            )
-    if config.search and config.runner != "es":
-        raise ConfigError("search is for `paxrun es`: write runner=es, or take it out")

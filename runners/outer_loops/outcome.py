@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from runners.plan import Plan
-from runners.summary import estimates
+from runners.summary import Estimate, estimates
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,14 +27,33 @@ class OuterOutcome:
     seconds: float
     interrupted: bool
 
+    @property
+    def num_iterations(self) -> int:
+        """Iterations, or generations, that were run."""
+        return self.train["step"]
+
+    @property
+    def wall_seconds(self) -> float:
+        """Wall-clock seconds, with compilation."""
+        return self.seconds
+
+    @property
+    def measured(self) -> dict[str, Estimate]:
+        """All that evaluations gave, by name: `retrained/mean_eval_reward` and so on.
+
+        One value each: an outer loop has one seed.
+        """
+        values = {}
+        for name, value in self.evaluation.items():
+            several = value.items() if isinstance(value, dict) else ()
+            values |= {f"{name}/{own}": each for own, each in several}
+            if not isinstance(value, dict):
+                values[name] = value
+        return estimates({name: np.array([value]) for name, value in values.items()})
+
     def as_dict(self) -> dict[str, Any]:
         """Returns plain data for `results.json`."""
         config = self.plan.config
-        flat = {
-            name: np.array([value])
-            for name, value in self.evaluation.items()
-            if not isinstance(value, dict)
-        }
         return {
             "experiment": config.name,
             "game": self.plan.game.id,
@@ -50,7 +69,7 @@ class OuterOutcome:
             "mode": self.plan.mode,
             "train": _finite(self.train),
             "eval": _finite(self.evaluation),
-            "metrics": {name: e.as_dict() for name, e in estimates(flat).items()},
+            "metrics": {name: e.as_dict() for name, e in self.measured.items()},
         }
 
 

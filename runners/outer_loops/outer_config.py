@@ -7,7 +7,8 @@ from typing import Any
 
 from paxenv.registry import closest
 from runners.counts import count
-from runners.outer_loops.families import check_shaper
+from runners.evolution import families
+from runners.evolution.options import AUTO
 from runners.outer_loops.search_dims import PARAMETERS, Target, dims_of, target_of
 
 MAX_SEED = 2**31
@@ -58,7 +59,7 @@ class ESConfig(OuterConfig):
         search_targets: What is searched: `"parameters"`, all numbers on which the
             policy's actions depend; names of hyperparameters; `SearchDim`s, also of
             numbers of the game, `env.gravity`. All of them make one solution.
-        strategy: A strategy of evosax.
+        strategy: A strategy of evosax, or a name that users know (`paxrun list es`).
         population_size: Individuals of a generation.
         iterations: Generations.
         train_agent: Whether an individual trains before it is evaluated.
@@ -83,7 +84,7 @@ class ESConfig(OuterConfig):
     train_agent: bool = True
     num_steps_per_iteration: int = 10_000
     repeats: int = 1
-    fit_shaper: str = "auto"
+    fit_shaper: str = AUTO
     learning_rate: float | None = None
     sigma_parameters: float = 0.1
     sigma_hyper: float = 1.0
@@ -95,9 +96,9 @@ class ESConfig(OuterConfig):
         targets = (targets,) if isinstance(targets, str) else targets
         object.__setattr__(self, "search_targets", tuple(map(target_of, targets)))
         dims_of(self.search_targets)
-        check_shaper(self.strategy, self.fit_shaper)
-        counts = ("population_size", "iterations", "num_steps_per_iteration", "repeats")
-        for name in counts:
+        families.check_shaping(self.strategy, self.fit_shaper, "fit_shaper")
+        count("population_size", self.population_size, least=2)
+        for name in ("iterations", "num_steps_per_iteration", "repeats"):
             count(name, getattr(self, name))
         for name in ("sigma_parameters", "sigma_hyper", "learning_rate"):
             value = getattr(self, name)

@@ -59,6 +59,21 @@ class SearchSpace:
             places[dim.target] = jnp.float32(dim.place(value))
         return {"parameters": leaves if self.parameters else [], "hyper": places}
 
+    def shapes(self, learner: Any, env_params: Any) -> Solution:
+        """Returns the shapes of a solution; the learner may be one of shapes."""
+        numbers = {d.target: learner.hyper[d.target] for d in self.hyper}
+        for dim in self.env:
+            numbers[dim.target] = targets.env_value(env_params, dim.target)
+        numbers |= {d.target: 0.0 for d in self.options}
+        leaves = parameters.taken(self.agent, learner.params)
+        return {
+            "parameters": leaves if self.parameters else [],
+            "hyper": {
+                target: jax.ShapeDtypeStruct(jnp.shape(number), jnp.float32)
+                for target, number in numbers.items()
+            },
+        }
+
     def applied(
         self, learner: TrainingState, env_params: Any, solution: Solution
     ) -> tuple[TrainingState, Any]:

@@ -4,11 +4,8 @@ import dataclasses
 import math
 
 from paxenv.registry import closest
-from runners.outcome import Outcome
-from runners.summary import Estimate, estimate
-
-#: The best evaluation on the way, of runs that have any.
-BEST_SCORE = "best_score"
+from runners.outcome import Ended
+from runners.summary import Estimate
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,9 +43,9 @@ class Finding:
         return "MISSED: no value" if math.isnan(mean) else "MISSED"
 
 
-def findings(outcome: Outcome) -> tuple[Finding, ...]:
+def findings(outcome: Ended) -> tuple[Finding, ...]:
     """Returns every band of a run's experiment beside what came out."""
-    known = measured(outcome)
+    known = outcome.measured
     found = []
     for metric, (low, high) in outcome.plan.config.bands.items():
         near = () if metric in known else tuple(closest(metric, list(known)))
@@ -56,17 +53,9 @@ def findings(outcome: Outcome) -> tuple[Finding, ...]:
     return tuple(found)
 
 
-def measured(outcome: Outcome) -> dict[str, Estimate]:
-    """Returns all that a run measured, by metric."""
-    known = dict(outcome.evaluation)
-    if outcome.best_score is not None:
-        known[BEST_SCORE] = estimate([outcome.best_score])
-    return known
-
-
-def worth_recording(outcome: Outcome) -> dict[str, Estimate]:
+def worth_recording(outcome: Ended) -> dict[str, Estimate]:
     """Returns the metrics of the bands, and every player's reward per step."""
-    known = measured(outcome)
+    known = outcome.measured
     rewards = [
         f"episode/reward_per_step/player_{player}"
         for player in range(1, outcome.plan.env.num_players + 1)

@@ -9,7 +9,7 @@ from typing import Any
 
 import jax
 
-from runners.outcome import Outcome
+from runners.outcome import Ended
 from runners.parity import bands
 
 RECORD = "experiments.json"
@@ -37,7 +37,7 @@ class Measurement:
     metrics: dict[str, tuple[float | None, float | None]]
 
 
-def measurement(outcome: Outcome, command: str) -> Measurement:
+def measurement(outcome: Ended, command: str) -> Measurement:
     """Returns the record of a run that has just ended."""
     device = jax.devices()[0]
     return Measurement(
@@ -45,7 +45,7 @@ def measurement(outcome: Outcome, command: str) -> Measurement:
         date=datetime.datetime.now(datetime.UTC).date().isoformat(),
         device=f"{device.device_kind}, JAX {jax.__version__}",
         num_seeds=outcome.plan.config.num_seeds,
-        seconds=round(outcome.seconds + outcome.compile_seconds, 1),
+        seconds=round(outcome.wall_seconds, 1),
         metrics={
             name: (
                 None if math.isnan(value.mean) else round(value.mean, 6),

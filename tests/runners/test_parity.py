@@ -3,24 +3,37 @@
 import json
 import math
 import types
+from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
 from runners.cli import cli
 from runners.config import ConfigError, load, load_small
+from runners.outcome import BEST_SCORE, Outcome
+from runners.outer_loops.outcome import OuterOutcome
 from runners.parity import bands, page, record
+from runners.run_dir import RunDir
 from runners.summary import Estimate, estimate
 
 REWARD = "episode/reward_per_step/player_1"
 PAGE = f"# Title\n\nby hand\n\n{page.BEGIN}\nOLD ROW\n{page.END}\n\nby hand too\n"
 
 
+def plan_of(stated) -> Any:
+    return types.SimpleNamespace(config=types.SimpleNamespace(bands=stated))
+
+
 def outcome_of(stated, evaluation, best_score=None):
-    config = types.SimpleNamespace(bands=stated)
-    plan = types.SimpleNamespace(config=config)
-    return types.SimpleNamespace(
-        plan=plan, evaluation=evaluation, best_score=best_score
+    return Outcome(
+        plan=plan_of(stated),
+        evaluation=evaluation,
+        num_iterations=1,
+        seconds=1.0,
+        compile_seconds=2.0,
+        interrupted=False,
+        best_score=best_score,
     )
 
 
@@ -44,9 +57,32 @@ def test_an_unknown_metric_is_a_miss_that_names_the_nearest():
 
 def test_the_best_evaluation_on_the_way_may_have_a_band():
     (finding,) = bands.findings(
-        outcome_of({bands.BEST_SCORE: (475, 500)}, {}, best_score=500.0)
+        outcome_of({BEST_SCORE: (475, 500)}, {}, best_score=500.0)
     )
     assert finding.holds
+
+
+def test_every_evaluation_of_an_outer_loop_may_have_a_band():
+    stated = {
+        "mean_eval_reward": (300, 500),
+        "retrained/mean_eval_reward": (200, 500),
+        "final_mean/mean_eval_rewards": (0, 500),
+    }
+    evaluation = {
+        "mean_eval_reward": 400.0,
+        "retrained": {"mean_eval_reward": 150.0},
+        "final_mean": {"mean_eval_reward": 50.0},
+    }
+    outcome = OuterOutcome(plan_of(stated), {"step": 3}, evaluation, 1.0, False)
+    best, again, misspelt = bands.findings(outcome)
+    assert (best.holds, again.holds, misspelt.holds) == (True, False, False)
+    assert again.measured == Estimate(150.0, None, 1, (150.0,))
+    assert misspelt.near[0] == "final_mean/mean_eval_reward"
+
+
+def test_seconds_of_a_run_are_those_of_its_compilation_too():
+    whole = (outcome_of({}, {}), OuterOutcome(plan_of({}), {}, {}, 3.0, False))
+    assert [outcome.wall_seconds for outcome in whole] == [3.0, 3.0]
 
 
 def test_a_band_that_ends_before_it_begins_is_refused():
@@ -75,6 +111,39 @@ def conf(tmp_path, monkeypatch):
     docs.mkdir()
     (docs / page.PAGE).write_text(PAGE)
     return tmp_path
+
+
+OUTER = """
+description: d
+expected: e
+source: s
+env: {id: IPD, num_inner_steps: 4}
+agents: [{name: PPO, tabular: true, n_steps: 4, num_minibatches: 1, num_epochs: 1}]
+num_envs: 2
+total_timesteps: 16
+eval_episodes: 2
+plot: false
+tensorboard: false
+"""
+#: One episode of four steps is worth that.
+EVERYTHING, NOTHING = "[-12, 0]", "[1, 2]"
+
+
+@pytest.fixture
+def outer(conf):
+    """Experiments of outer loops beside the other one, a few updates each."""
+    folder = conf / "conf/experiment/mine"
+    (folder / "online.yaml").write_text(
+        f"{OUTER}runner: online\nbands: {{mean_eval_reward: {EVERYTHING}}}\n"
+    )
+    (folder / "es.yaml").write_text(
+        f"{OUTER}runner: es\nbands: {{retrained/mean_eval_reward: {EVERYTHING}}}\n"
+        "search: {search_targets: [learning_rate], population_size: 4, iterations: 3,"
+        " repeats: 2, strategy: SimpleES}\n"
+        "quick:\n  search: {iterations: 1}\n"
+        f"  bands: {{retrained/mean_eval_reward: {NOTHING}}}\n"
+    )
+    return conf
 
 
 def run(*words):
@@ -131,3 +200,39 @@ def test_mistakes_are_usage_errors(conf):
         result = run(*words)
         assert result.exit_code == 2, result.output
         assert said in result.output
+
+
+def test_a_dry_run_counts_the_steps_of_every_training(outer):
+    result = run("mine/online", "mine/es", "--dry-run")
+    assert result.exit_code == 0, result.output
+    assert "mine/online: 16 steps" in result.output
+    # Three generations of four individuals, each trained twice.
+    assert "mine/es: 384 steps" in result.output
+    assert "mine/es: 128 steps" in run("mine/es", "--quick", "--dry-run").output
+
+
+def test_what_an_outer_loop_cannot_do_names_the_experiment(outer):
+    result = run("mine", "--num-seeds", "2", "--dry-run")
+    assert result.exit_code == 2
+    assert "mine/es: num_seeds=2 is for" in " ".join(result.output.split())
+
+
+@pytest.mark.slow
+def test_outer_loops_are_held_against_their_bands_and_recorded(outer):
+    held = run("mine/online", "mine/es", "--json", "--record", "docs")
+    assert held.exit_code == 0, held.output
+    for found in json.loads(held.stdout):
+        results = json.loads(RunDir.open(Path(found["run_dir"])).results.read_text())
+        (finding,) = found["findings"]
+        wanted = results["metrics"][finding["metric"]]
+        assert finding["measured"] == wanted
+        kept = record.read(outer / "docs")[found["experiment"]][record.FULL]
+        assert kept.metrics[finding["metric"]][0] == pytest.approx(wanted["mean"])
+        assert kept.seconds >= 0.1
+    assert (
+        "retrained/mean eval reward: [-12, 0]"
+        in (outer / "docs" / page.PAGE).read_text()
+    )
+    missed = run("mine/es", "--quick")
+    assert missed.exit_code == 1
+    assert "0 of 1 outcomes hold" in missed.output

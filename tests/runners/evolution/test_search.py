@@ -11,7 +11,7 @@ import optax
 import pytest
 from evosax.algorithms import CMA_ES, Open_ES, SimpleGA
 
-from runners.evolution import strategies
+from runners.evolution import families, strategies
 from runners.evolution.options import ESOptions
 from runners.evolution.search import Search
 
@@ -136,7 +136,7 @@ FAMILIES = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", strategies.names())
+@pytest.mark.parametrize("name", families.names())
 def test_every_strategy_of_evosax_improves_a_quadratic(name):
     """T12. From a distance of 24 (the start is 0, of six numbers, twice 2 squared)."""
     solution = [jnp.zeros(6)]
@@ -192,6 +192,19 @@ def test_members_with_a_nan_are_never_best_and_are_counted(shaping):
     assert float(stats["fitness/mean"]) == -2.0
     assert state.best.fitness.tolist() == [-1.0, -3.0]
     assert all(np.isfinite(x).all() for x in search.mean(state, SOLUTION))
+
+
+def test_a_member_that_failed_counts_as_the_worst_of_the_others():
+    begin, ask, tell = compiled(Search(ESOptions("SimpleES", 4, top_k=1)))
+    members, state = ask(begin())
+    told = [[1.0, worst, -3.0, 2.0] for worst in (jnp.nan, -3.0)]
+    means = [
+        Search(ESOptions("SimpleES", 4, top_k=1)).mean(
+            tell(state, members, jnp.array(fitness))[0], SOLUTION
+        )
+        for fitness in told
+    ]
+    jax.tree.map(np.testing.assert_array_equal, *means)
 
 
 def test_a_generation_of_which_nothing_is_known_changes_nothing():
@@ -255,14 +268,22 @@ def test_w_decay_takes_the_mean_square_off_and_mean_reduce_the_mean():
         ({"strategy": "OpnES"}, "did you mean 'OpenES'"),
         ({"strategy": "CMA_ES", "fitness_shaping": "centered_rank"}, "by their rank"),
         ({"strategy": "xNES", "fitness_shaping": "z_score"}, "by their rank"),
-        ({"strategy": "PSO", "fitness_shaping": "z_score"}, "over generations"),
+        (
+            {"strategy": "PSO", "fitness_shaping": "z_score"},
+            "over generations",
+        ),
         ({"strategy": "CMA_ES", "learning_rate": 0.1}, "follows no gradient"),
         ({"strategy": "PGPE", "sigma_decay": 0.9}, "sets its own spread"),
         ({"strategy": "OpenES", "elite_ratio": 0.5}, "has no elites"),
         ({"options": {"sigma_inti": 1.0}}, "did you mean 'sigma_init'"),
         ({"strategy": "PGPE", "options": {"std_lrr": 1.0}}, "did you mean 'std_lr'"),
-        ({"population_size": 7}, "must be even. Try 6 or 8"),
-        ({"strategy": "PGPE", "population_size": 9}, "must be even. Try 8 or 10"),
+        ({"population_size": 7}, "population_size=7: it draws .* pairs. Try 6 or 8"),
+        ({"strategy": "PGPE", "population_size": 9}, "in pairs. Try 8 or 10"),
+        # evosax itself would draw four.
+        ({"strategy": "ESMC", "population_size": 5}, "in pairs. Try 4 or 6"),
+        ({"strategy": "ESMC", "population_size": 2}, ">= 4. Try 4"),
+        ({"strategy": "SV_Open_ES", "population_size": 6}, "2 sub-.* Try 4 or 8"),
+        ({"strategy": "SV_CMA_ES", "population_size": 3}, "at least, .* Try 4"),
         ({"top_k": 101}, "more than the population_size"),
         ({"init_min": 1.0}, "given together"),
         ({"objective": "best"}, "must be one of mean, last"),
@@ -274,8 +295,21 @@ def test_what_a_strategy_cannot_do_is_an_error_that_says_so(options, words):
         Search(ESOptions(**options))
 
 
-def test_names_of_users_and_of_evosax_are_known():
-    """A82."""
-    found = [strategies.find(n).name for n in ("OpenES", "CMA_ES", "PGPE", "SimpleGA")]
-    assert found == ["Open_ES", "CMA_ES", "PGPE", "SimpleGA"]
-    assert len(strategies.names()) == 37
+@pytest.mark.parametrize("name", ["CMA_ES", "xNES", "ASEBO"])
+def test_a_covariance_of_too_many_numbers_is_refused(name):
+    """Forty gigabytes; ten million numbers are none too many for a diagonal one."""
+    many = [jax.ShapeDtypeStruct((100_000,), jnp.float32)]
+    with pytest.raises(ValueError, match=f"{name} keeps 100_000 x 100_000 numbers"):
+        Search(ESOptions(name, 8)).check(many)
+    Search(ESOptions("Sep_CMA_ES", 8)).check(many)
+    Search(ESOptions(name, 8)).check(SOLUTION)
+
+
+def test_a_solution_without_numbers_is_refused():
+    with pytest.raises(ValueError, match="nothing to search"):
+        Search(ESOptions("SNES", 8)).check([jnp.zeros((0, 3))])
+
+
+def test_an_option_may_be_larger_than_the_solution_on_which_a_strategy_is_tried():
+    search = Search(ESOptions("GuidedES", 8, options={"subspace_dims": 20}))
+    assert search.strategy.numbers["subspace_dims"] == 1

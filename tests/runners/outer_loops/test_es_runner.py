@@ -288,7 +288,7 @@ def test_the_state_of_a_hook_spans_inner_loops_if_its_scope_is_the_run():
         ((SearchDim("batch_size", 0, 4, "int"),), {}, "batch_size must be >= 1, got 0"),
         ((RATE,), {"train_agent": False}, "learning_rate would change nothing"),
         (("parameters",), {"fit_shaper": "weights", "strategy": "PGPE"}, "PGPE"),
-        ((RATE,), {"strategy": "PGPE", "population_size": 5}, "multiple of 2"),
+        ((RATE,), {"strategy": "PGPE", "population_size": 5}, "in pairs. Try 4 or 6"),
     ],
 )
 def test_what_cannot_be_searched_is_an_error(targets, config, said):
