@@ -9,13 +9,13 @@ import numpy as np
 
 from runners import curves, models, plots
 from runners.config import ConfigError
-from runners.evaluating import play_once
 from runners.experiment import begun
 from runners.interrupt import Interrupt
 from runners.jsonl import JsonLines, read_rows
 from runners.loop import Chunk
 from runners.outcome import Outcome
 from runners.plan import Plan
+from runners.plan_evaluation import play_once
 from runners.program import Program, initial_state, run_keys
 from runners.run_dir import RunDir
 from runners.summary import estimates

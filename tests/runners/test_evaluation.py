@@ -10,7 +10,7 @@ import pytest
 from paxenv import keys
 from paxenv_agents.matches import play_match
 from runners.config import load
-from runners.evaluation import config_of_run
+from runners.config_of_run import config_of_run
 from runners.plan import prepare
 
 
