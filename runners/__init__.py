@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         unreplicate,
     )
     from runners.distributed import initialize_distributed
+    from runners.episode_statistics import EpisodeStats, EvalMetrics
     from runners.experiment import Experiment, RunState, train_chunk
     from runners.functional import (
         train_dqn,
@@ -55,8 +56,6 @@ if TYPE_CHECKING:
         shard_pytree,
     )
     from runners.whole_episodes import (
-        EpisodeStats,
-        EvalMetrics,
         evaluate,
         evaluate_agent,
         jit_evaluate,
@@ -73,8 +72,8 @@ _LAZY = {
     "ESRunner": "runners.outer_loops.es_runner",
     "EVENTS": "runners.on_policy.callbacks",
     "EnvConfig": "runners.config",
-    "EpisodeStats": "runners.whole_episodes",
-    "EvalMetrics": "runners.whole_episodes",
+    "EpisodeStats": "runners.episode_statistics",
+    "EvalMetrics": "runners.episode_statistics",
     "Experiment": "runners.experiment",
     "ExperimentConfig": "runners.config",
     "Frozen": "runners.outer",
