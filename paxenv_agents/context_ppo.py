@@ -44,8 +44,12 @@ class ContextPPO(RecurrentPPO):
     config_class: ClassVar[type[LearnerConfig]] = ContextConfig
 
     @property
+    def context(self) -> str:
+        return self.config.context
+
+    @property
     def mixes_games(self) -> bool:
-        return self.config.context != "nothing"
+        return self.context != "nothing"
 
     def grouped(self, num_games: int) -> Self:
         if not self.mixes_games:

@@ -65,16 +65,6 @@ class LOLA(ActorCritic):
             "learning_rate", "lr_in", "gamma", "value_coeff", "max_grad_norm"
         )
 
-    def init_state(self, key: jax.Array) -> TrainingState:
-        params = self.init_params(jax.random.fold_in(key, 0))
-        return TrainingState(
-            params=params,
-            opt_state=self.optimiser().init(params),
-            key=jax.random.fold_in(key, 1),
-            timesteps=jnp.zeros((), jnp.int32),
-            hyper=self.initial_hyper(),
-        )
-
     def update(
         self,
         traj: Sample,

@@ -1,19 +1,37 @@
 """The options of LOLA, and the checks of their values."""
 
 import dataclasses
+from collections.abc import Mapping
+from typing import ClassVar
 
-from paxenv_agents import options
-from paxenv_agents.learner_config import RULES
+from paxenv_agents import learner_config, options
+from paxenv_agents.network_config import NetworkConfig
 
 OPTIMIZERS = ("adam", "sgd")
 
+RULES: dict[str, options.Rule] = {
+    **learner_config.RULES,
+    "lr_in": options.WEIGHT,
+    "optimizer": options.one_of(OPTIMIZERS),
+    "num_lookaheads": options.Rule(
+        lambda x: x == 0 or options.is_count(x), "a whole number >= 0"
+    ),
+    "use_baseline": options.FLAG,
+    "shaping": options.FLAG,
+    "opponent_modelling": options.FLAG,
+    "model_steps": options.COUNT,
+    "model_lr": options.POSITIVE,
+    "num_rollout_games": options.COUNT.or_none(),
+}
+
 
 @dataclasses.dataclass(frozen=True)
-class LOLAConfig:
+class LOLAConfig(NetworkConfig):
     """Options of `LOLA`.
 
     The default network is linear in the observation: on one-hot observations a softmax
-    over one row of logits per state.
+    over one row of logits per state. The other options of networks are those of
+    `PPOConfig`.
 
     Attributes:
         learning_rate: Step size of the outer optimiser.
@@ -38,13 +56,6 @@ class LOLAConfig:
             states that are hardly visited into whole steps.
         n_steps: Steps of a rollout in endless streams (runners).
         hidden_sizes: Widths of hidden layers; `()` is a linear policy.
-        activation: tanh, relu or silu.
-        shared_torso: One torso with two heads, or two networks.
-        tabular: A row of logits and a value for each observed state, all 0 at first.
-        action_scale: As in `PPOConfig`.
-        action_bound: As in `PPOConfig`.
-        conv_channels: As in `PPOConfig`.
-        kernel_size: As in `PPOConfig`.
     """
 
     learning_rate: float = 0.2
@@ -63,30 +74,9 @@ class LOLAConfig:
     adam_eps: float = 0.1
     n_steps: int = 128
     hidden_sizes: tuple[int, ...] = ()
-    activation: str = "tanh"
-    shared_torso: bool = True
-    tabular: bool = False
-    action_scale: str = "state_independent"
-    action_bound: str = "squashed"
-    conv_channels: tuple[int, ...] = (16, 16)
-    kernel_size: int = 3
+
+    rules: ClassVar[Mapping[str, options.Rule]] = RULES
 
     def __post_init__(self) -> None:
-        options.check(self, {**RULES, **_OWN_RULES})
+        super().__post_init__()
         object.__setattr__(self, "hidden_sizes", tuple(self.hidden_sizes))
-        object.__setattr__(self, "conv_channels", tuple(self.conv_channels))
-
-
-_OWN_RULES: dict[str, options.Rule] = {
-    "lr_in": options.WEIGHT,
-    "optimizer": options.Rule(lambda x: x in OPTIMIZERS, f"one of {OPTIMIZERS}"),
-    "num_lookaheads": options.Rule(
-        lambda x: x == 0 or options.is_count(x), "a whole number >= 0"
-    ),
-    "use_baseline": options.FLAG,
-    "shaping": options.FLAG,
-    "opponent_modelling": options.FLAG,
-    "model_steps": options.COUNT,
-    "model_lr": options.POSITIVE,
-    "num_rollout_games": options.COUNT.or_none(),
-}

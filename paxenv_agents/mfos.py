@@ -7,9 +7,9 @@ import jax
 import jax.numpy as jnp
 from flax import linen as nn
 
-from paxenv_agents.context_networks import ModelFreeShaperNetwork
 from paxenv_agents.context_ppo import ContextConfig, ContextPPO
 from paxenv_agents.learner_config import LearnerConfig
+from paxenv_agents.recurrent_networks import ModelFreeShaperNetwork
 from paxenv_agents.types import MemoryState, TrainingState
 
 #: Hidden states of the policy, the value and the meta unit, then `th`.

@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, TypeVar
 
 from paxenv.registry import closest
@@ -57,6 +57,12 @@ def with_overrides(config: Config, overrides: Mapping[str, Any]) -> Config:
     return dataclasses.replace(config, **overrides)  # type: ignore[type-var]
 
 
+def one_of(names: Iterable[str]) -> Rule:
+    """Returns the rule of an option that is one of some names."""
+    known = tuple(names)
+    return Rule(lambda x: x in known, f"one of {known}")
+
+
 def is_real(value: Any) -> bool:
     """Returns whether a value is a finite number."""
     number = isinstance(value, int | float) and not isinstance(value, bool)
@@ -78,6 +84,4 @@ WEIGHT = Rule(lambda x: is_real(x) and x >= 0, "a finite number >= 0")
 POSITIVE = Rule(lambda x: is_real(x) and x > 0, "a finite number > 0")
 FLAG = Rule(lambda x: isinstance(x, bool), "True or False")
 WIDTHS = Rule(_are_widths, "a sequence of whole numbers >= 1")
-ACTIVATION = Rule(
-    lambda x: x in tuple(networks.ACTIVATIONS), f"one of {tuple(networks.ACTIVATIONS)}"
-)
+ACTIVATION = one_of(networks.ACTIVATIONS)

@@ -7,13 +7,15 @@ import jax.numpy as jnp
 from flax import linen as nn
 
 from paxenv_agents import networks
+from paxenv_agents.context_networks import CONTEXTS
 
 
 class RecurrentActorCritic(nn.Module):
     """Features and a hidden state to a policy and a value.
 
     `encode` has no memory and takes a whole sequence at once, `step` carries the hidden
-    state on by one step, and `outputs` reads it.
+    state on by one step, and `outputs` reads it. Hidden states of games that are called
+    under `jax.vmap(..., axis_name="games")` meet before each step.
 
     Source of the cell: Cho et al., Learning Phrase Representations using RNN
     Encoder-Decoder (2014).
@@ -26,6 +28,7 @@ class RecurrentActorCritic(nn.Module):
         activation: A name in `networks.ACTIVATIONS`.
         shared_torso: One encoder and cell with two heads, or a pair for each head.
         image: How observations that are images are seen.
+        context: A key of `CONTEXTS`; each cell has one of its own.
     """
 
     num_outputs: int
@@ -35,6 +38,7 @@ class RecurrentActorCritic(nn.Module):
     activation: str = "tanh"
     shared_torso: bool = True
     image: networks.Image | None = None
+    context: str = "nothing"
 
     def setup(self) -> None:
         """Makes the layers; their names are those of the saved parameters."""
@@ -43,6 +47,7 @@ class RecurrentActorCritic(nn.Module):
         torso = networks.MLPTorso
         self.encoders = [networks.seen(torso(*widths), self.image) for _ in torsos]
         self.cells = [nn.GRUCell(self.gru_size) for _ in torsos]
+        self.contexts = [CONTEXTS[self.context]() for _ in torsos]
         self.policy_head = networks.head(self.num_outputs, networks.POLICY_SCALE, True)
         self.value_head = networks.head(1, networks.VALUE_SCALE, True)
         if self.num_scales:
@@ -65,8 +70,10 @@ class RecurrentActorCritic(nn.Module):
         parts = jnp.split(hidden, len(self.cells), axis=-1)
         return jnp.concatenate(
             [
-                cell(part, x)[0]
-                for cell, part, x in zip(self.cells, parts, encoded, strict=True)
+                cell(mix(part), x)[0]
+                for cell, mix, part, x in zip(
+                    self.cells, self.contexts, parts, encoded, strict=True
+                )
             ],
             axis=-1,
         )
@@ -78,3 +85,80 @@ class RecurrentActorCritic(nn.Module):
             policy = networks.followed_by(policy, self.scales)
         # With one cell both heads read the same units.
         return policy, self.value_head(hidden[..., -self.gru_size :])[..., 0]
+
+
+class ModelFreeShaperNetwork(nn.Module):
+    """Three recurrent units: of the policy, of the value, and of what steers both.
+
+    The hidden state is `[policy | value | meta | th]`. The heads read the first two
+    units, each multiplied by `th`, which only `steered` changes.
+
+    Source: Lu et al., Model-Free Opponent Shaping (2022), appendix on architectures.
+
+    Attributes:
+        num_outputs: Outputs of the policy's head.
+        num_scales: Learnt numbers that follow them, as in `networks.WithScales`.
+        gru_size: Units of each of the three.
+        hidden_dims: Widths of each encoder; none gives the features to the units.
+        activation: A name in `networks.ACTIVATIONS`.
+        context: A key of `CONTEXTS`, for each of the three units.
+        image: How observations that are images are seen.
+    """
+
+    num_outputs: int
+    num_scales: int = 0
+    gru_size: int = 16
+    hidden_dims: Sequence[int] = (64,)
+    activation: str = "tanh"
+    context: str = "nothing"
+    image: networks.Image | None = None
+
+    def setup(self) -> None:
+        """Makes the layers; their names are those of the saved parameters."""
+        torso = networks.MLPTorso
+        widths = tuple(self.hidden_dims), self.activation
+        self.encoders = [networks.seen(torso(*widths), self.image) for _ in range(3)]
+        self.cells = [nn.GRUCell(self.gru_size) for _ in range(3)]
+        self.contexts = [CONTEXTS[self.context]() for _ in range(3)]
+        self.steering = nn.Dense(self.gru_size)
+        self.policy_head = networks.head(self.num_outputs, networks.POLICY_SCALE, True)
+        self.value_head = networks.head(1, networks.VALUE_SCALE, True)
+        if self.num_scales:
+            zeros = nn.initializers.zeros_init()
+            self.scales = self.param("scales", zeros, (self.num_scales,), jnp.float32)
+
+    def __call__(
+        self, hidden: jax.Array, features: jax.Array
+    ) -> tuple[jax.Array, jax.Array, jax.Array]:
+        """Returns (outputs `[..., A]`, value `[...]`, next hidden `[..., 4 * G]`)."""
+        hidden = self.step(hidden, self.encode(features))
+        self.steered(hidden)  # So that `init` makes its parameters too.
+        return *self.outputs(hidden), hidden
+
+    def encode(self, features: jax.Array) -> tuple[jax.Array, ...]:
+        """Returns what each unit reads of features `[..., F]`."""
+        return tuple(encoder(features) for encoder in self.encoders)
+
+    def step(self, hidden: jax.Array, encoded: tuple[jax.Array, ...]) -> jax.Array:
+        """Returns the hidden state after one more step; `th` is as it was."""
+        *parts, th = jnp.split(hidden, 4, axis=-1)
+        after = [
+            cell(mix(part), x)[0]
+            for cell, mix, part, x in zip(
+                self.cells, self.contexts, parts, encoded, strict=True
+            )
+        ]
+        return jnp.concatenate([*after, th], axis=-1)
+
+    def steered(self, hidden: jax.Array) -> jax.Array:
+        """Returns the next `th`, `[..., G]`: a sigmoid of what the meta unit holds."""
+        meta = jnp.split(hidden, 4, axis=-1)[2]
+        return jax.nn.sigmoid(self.steering(meta))
+
+    def outputs(self, hidden: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """Returns (outputs of the policy `[..., A]`, value `[...]`)."""
+        actor, critic, _, th = jnp.split(hidden, 4, axis=-1)
+        policy = self.policy_head(th * actor)
+        if self.num_scales:
+            policy = networks.followed_by(policy, self.scales)
+        return policy, self.value_head(th * critic)[..., 0]

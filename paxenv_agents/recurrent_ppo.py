@@ -84,7 +84,13 @@ class RecurrentPPO(PPO):
             config.activation,
             config.shared_torso,
             self.image,
+            self.context,
         )
+
+    @property
+    def context(self) -> str:
+        """What a hidden state becomes before each step: itself."""
+        return "nothing"
 
     def init_params(self, key: jax.Array) -> Any:
         features = jnp.zeros(networks.num_features(self.observation_space))

@@ -3,9 +3,6 @@
 import dataclasses
 from typing import ClassVar
 
-from flax import linen as nn
-
-from paxenv_agents.context_networks import ContextActorCritic
 from paxenv_agents.context_ppo import ContextConfig, ContextPPO
 from paxenv_agents.learner_config import LearnerConfig
 from paxenv_agents.types import MemoryState, TrainingState
@@ -35,20 +32,6 @@ class Shaper(ContextPPO):
     config: ShaperConfig = ShaperConfig()
 
     config_class: ClassVar[type[LearnerConfig]] = ShaperConfig
-
-    @property
-    def network(self) -> nn.Module:
-        config, distribution = self.config, self.distribution
-        return ContextActorCritic(
-            distribution.head_size,
-            distribution.num_scales,
-            config.gru_size,
-            config.hidden_sizes,
-            config.activation,
-            config.shared_torso,
-            self.image,
-            config.context,
-        )
 
     def end_inner_episode(
         self, state: TrainingState, memory: MemoryState

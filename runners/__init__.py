@@ -21,14 +21,7 @@ if TYPE_CHECKING:
         unreplicate,
     )
     from runners.distributed import initialize_distributed
-    from runners.evaluator import (
-        EpisodeStats,
-        EvalMetrics,
-        evaluate,
-        evaluate_agent,
-        jit_evaluate,
-        play_episodes,
-    )
+    from runners.episode_statistics import EpisodeStats, EvalMetrics
     from runners.experiment import Experiment, RunState, train_chunk
     from runners.functional import (
         train_dqn,
@@ -63,6 +56,12 @@ if TYPE_CHECKING:
         replicate_on_mesh,
         shard_pytree,
     )
+    from runners.whole_episodes import (
+        evaluate,
+        evaluate_agent,
+        jit_evaluate,
+        play_episodes,
+    )
 
 _LAZY = {
     "AgentActFn": "runners.act_functions",
@@ -74,8 +73,8 @@ _LAZY = {
     "ESRunner": "runners.outer_loops.es_runner",
     "EVENTS": "runners.on_policy.callbacks",
     "EnvConfig": "runners.config",
-    "EpisodeStats": "runners.evaluator",
-    "EvalMetrics": "runners.evaluator",
+    "EpisodeStats": "runners.episode_statistics",
+    "EvalMetrics": "runners.episode_statistics",
     "Experiment": "runners.experiment",
     "ExperimentConfig": "runners.config",
     "Frozen": "runners.outer",
@@ -103,17 +102,17 @@ _LAZY = {
     "TrainingState": "paxenv_agents.types",
     "agent_act_fn": "runners.act_functions",
     "ensure_devices": "runners.devices",
-    "evaluate": "runners.evaluator",
-    "evaluate_agent": "runners.evaluator",
+    "evaluate": "runners.whole_episodes",
+    "evaluate_agent": "runners.whole_episodes",
     "find_runs": "runners.run_dir",
     "fsdp_sharding": "runners.sharding",
     "get_num_devices": "runners.devices",
     "initialize_distributed": "runners.distributed",
-    "jit_evaluate": "runners.evaluator",
+    "jit_evaluate": "runners.whole_episodes",
     "load_config": "runners.config:load",
     "make_mesh": "runners.sharding",
     "play_episode": "paxenv_agents.play",
-    "play_episodes": "runners.evaluator",
+    "play_episodes": "runners.whole_episodes",
     "play_trial": "paxenv_agents.play",
     "prepare": "runners.plan",
     "register_algorithm": "runners.on_policy.setup",

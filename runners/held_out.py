@@ -8,10 +8,10 @@ from typing import Any
 
 from runners.config import ConfigError
 from runners.config.overrides import parse_words
-from runners.evaluating import play_once
-from runners.evaluation import config_of_run
+from runners.config_of_run import config_of_run
 from runners.launch import program_of
 from runners.plan import Plan, prepare
+from runners.plan_evaluation import play_once
 from runners.rows import FINITE
 from runners.summary import Estimate, estimates
 

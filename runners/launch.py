@@ -10,13 +10,13 @@ import numpy as np
 from runners import curves, models, plots
 from runners.config import ConfigError
 from runners.config.schema import OUTER_LOOPS
-from runners.evaluating import play_once
 from runners.experiment import begun
 from runners.interrupt import Interrupt
 from runners.jsonl import JsonLines, read_rows
 from runners.observer import Observer
 from runners.outcome import Ended, Outcome
 from runners.plan import Plan
+from runners.plan_evaluation import play_once
 from runners.program import Program, initial_state, run_keys
 from runners.run_dir import RunDir
 from runners.summary import estimates

@@ -126,8 +126,8 @@ def prepare(config: ExperimentConfig) -> Plan:
     """
     game = find(config.env.id)
     env, params, notices = make_game(game, config.env.options)
-    config = _seated(config, game, env)
-    configured.check_single(config)
+    config, outer = _optimised(_seated(config, game, env))
+    configured.check_runner(config)
     observed, made = _made(config, env, params)
     params_sampler = configured.payoff_sampler(config, env, params)
     env = configured.shuffled(config, env)
@@ -136,7 +136,6 @@ def prepare(config: ExperimentConfig) -> Plan:
         env, params = single.make_game(config, env, params, made)
         made = made[:1]
         num_steps = made[0].rollout_length(config.num_envs)
-    config, outer = _optimised(config)
     num_iterations, rounding = _num_iterations(config, env, num_steps, outer)
     experiment = Experiment(
         env=env,

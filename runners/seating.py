@@ -123,7 +123,7 @@ def make_slot(
         agent=made,
         players=players,
         clock=agent.clock if agent.learning else "none",
-        reset="trial" if afresh else agent.reset,
+        reset="trial" if afresh and agent.reset == "never" else agent.reset,
         sampler=configured.sampler(where, agent, made, env.num_outer_steps),
         schedule=configured.schedule(where, agent, env.num_outer_steps),
         observe=observed,
@@ -132,7 +132,9 @@ def make_slot(
     )
     if config.runner == "eval" and not learns_within_a_trial(slot, env):
         return frozen(slot, config.deterministic)
-    apart = slot.learns and config.num_opponents > 1 and index > 0
+    # Who learns within the trials of others is an opponent, also in the first place.
+    opponent = index > 0 or config.runner in ("evo", "eval")
+    apart = slot.learns and config.num_opponents > 1 and opponent
     slot = dataclasses.replace(slot, per_opponent=apart)
     _check_batch(slot, env, config, num_steps)
     return slot

@@ -14,7 +14,6 @@ from paxenv_agents.types import TrainingState
 from runners import host_replay_program, reward_curve
 from runners.checkpoints.files import read_record
 from runners.checkpoints.store import CheckpointStore, start_rule
-from runners.evaluator import greedy_statistics
 from runners.experiment import Experiment
 from runners.host_replay_program import HostReplayProgram
 from runners.interrupt import Interrupt
@@ -26,6 +25,7 @@ from runners.rows import RETURNS
 from runners.run_dir import RunDir
 from runners.runner_config import RunnerConfig
 from runners.sinks import Position, scalars
+from runners.whole_episodes import greedy_statistics
 
 #: Most iterations of one compiled call.
 CHUNK = 256

@@ -9,12 +9,12 @@ import numpy as np
 
 from runners.checkpoints.store import CheckpointStore
 from runners.config.schema import as_dict
-from runners.evaluating import Evaluation
 from runners.evolution.best import PROGRESS, BestMember, best_members
 from runners.intervals import Interval
 from runners.loop import Chunk, Loop, Task
 from runners.metrics_log import MetricsLog, open_metrics_log
 from runners.plan import Plan
+from runners.plan_evaluation import Evaluation
 from runners.program import Program
 from runners.run_dir import RunDir
 from runners.sinks import Position

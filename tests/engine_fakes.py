@@ -79,6 +79,19 @@ class Recorder(Agent):
         return memory.replace(hidden=memory.hidden + jnp.array([0.0, 1.0]))
 
 
+@dataclasses.dataclass(frozen=True)
+class Counter(Recorder):
+    """Counts its updates in `params` while it is enabled."""
+
+    def init_state(self, key):
+        state = super().init_state(key)
+        return state.replace(hyper={"enabled": jnp.float32(1)})
+
+    def update(self, traj, last_obs, state, memory):
+        enabled = state.hyper["enabled"] > 0
+        return state.replace(params=state.params + enabled), memory, {}
+
+
 def seated(cls, env, player=0, **config):
     """Makes a fake for a seat."""
     return cls(env.observation_space(player), env.action_space(player), **config)

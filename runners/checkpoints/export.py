@@ -12,7 +12,8 @@ from runners.checkpoints import files, tree
 from runners.checkpoints.files import CheckpointError, Record, find_checkpoint
 from runners.checkpoints.restore import read_arrays
 from runners.config import ExperimentConfig, load
-from runners.config.layers import build, normalise
+from runners.config.layers import normalise
+from runners.config.sections import build
 from runners.plan import Plan, prepare
 from runners.run_dir import RunDir
 

@@ -232,7 +232,7 @@ def plan_of_words(words: tuple[str, ...], options: dict[str, Any]) -> Any:
         if not options.get(flag):
             options.pop(flag, None)
     if run_dir is not None:
-        from runners.evaluation import config_of_run
+        from runners.config_of_run import config_of_run
 
         config = config_of_run(run_dir, words, options)
     else:

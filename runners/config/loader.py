@@ -7,7 +7,7 @@ from typing import Any
 
 from paxenv.registry import UnknownGameError, closest, find
 from runners.config.documents import dump, parse
-from runners.config.layers import Layer, build, merge, normalise
+from runners.config.layers import Layer, merge, normalise
 from runners.config.overrides import parse_words
 from runners.config.schema import (
     DEFAULT_LEARNER,
@@ -15,6 +15,7 @@ from runners.config.schema import (
     ExperimentConfig,
     as_dict,
 )
+from runners.config.sections import build
 
 DEFAULT_EXPERIMENT = "ipd/ppo_v_tft"
 OWN_TO_A_STORED_ONE = ("name", "description", "expected", "source", "bands")

@@ -88,6 +88,11 @@ class Evolution(OuterOptimiser):
             zip(lineup.slots, self.searches, strict=True)
         ):
             who = f"{type(slot.agent).__name__} (players {slot.players})"
+            if slot.borrows:
+                raise ValueError(
+                    f"{who} plays others by self-play, but a member is worth what it "
+                    "was paid for its own play: leave self-play out"
+                )
             if search is not None:
                 search.check(parameters.shapes(slot.agent))
                 if slot.learns or slot.per_opponent or slot.reset != "never":
@@ -103,7 +108,7 @@ class Evolution(OuterOptimiser):
                     f"{who} would never learn: under evolution a learner updates after "
                     "each inner episode, so use clock='inner' and num_outer_steps > 1"
                 )
-            if slot.reset != "trial":
+            if slot.reset_interval != 1:
                 raise ValueError(
                     f"{who} must start anew in each trial (reset='trial'): what it "
                     "learnt from one member must not meet the next"

@@ -2,8 +2,8 @@
 
 import dataclasses
 
-from runners.config.layers import build_es
 from runners.config.schema import AgentConfig, ConfigError
+from runners.config.sections import build_es
 from runners.evolution.options import SHARED, ESOptions, renamed
 from runners.evolution.outer import Evolution
 from runners.evolution.search import Search

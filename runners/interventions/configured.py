@@ -34,34 +34,26 @@ PAYOFF_DRAWS = {
     "dilemma": payoffs.PrisonersDilemmas,
     "noise": payoffs.PayoffNoise,
 }
+#: Settings of an agent that say when, what and from whom it learns.
+OF_LEARNING = ("reset", "learning", "stop_after", "sample", "self_play_trials")
 
 
-def check_single(config: ExperimentConfig) -> None:
-    """Raises ConfigError for what `sarl` cannot do.
+def check_runner(config: ExperimentConfig) -> None:
+    """Raises ConfigError for what a runner cannot do.
 
-    Its play is endless, so nothing counts trials, and who plays against its learner
-    is a part of the game.
+    Who is searched by `evo` does not learn by itself. The play of `sarl` is endless, so
+    nothing counts trials, and who plays against its learner is a part of the game.
+
+    Args:
+        config: The experiment, in which agents that are searched are marked by `es`.
     """
-    if config.runner != "sarl":
-        return
-    default = AgentConfig("")
-
-    def refuse(i: int, keys: tuple[str, ...], why: str) -> None:
-        for key in keys:
-            if getattr(config.agents[i], key) != getattr(default, key):
-                raise ConfigError(f"agent{i + 1}.{key} {why}: use `paxrun rl`")
-
-    for i in range(len(config.agents)):
-        counts = "counts trials, and sarl plays without an end"
-        refuse(i, ("reset", "stop_after", "self_play_trials"), counts)
-        if i > 0:
-            part = "is for a player, and with sarl the others are a part of the game"
-            refuse(i, ("sample", "show_payoff", "blind_games"), part)
-    if config.payoff_sampler is not None:
-        raise ConfigError(
-            "payoff_sampler draws payoffs for trials, and sarl plays without an end: "
-            "use `paxrun rl`"
-        )
+    if config.runner == "evo":
+        searched = "is about learning, and with evo it is searched: leave it out"
+        for i, agent in enumerate(config.agents):
+            if agent.es is not None:
+                _refuse(config, i, OF_LEARNING, searched)
+    if config.runner == "sarl":
+        _check_single(config)
 
 
 def observer(
@@ -223,6 +215,31 @@ def shuffled(config: ExperimentConfig, env: Any) -> Any:
         return ShuffledPlayers(env)
     except ValueError as error:
         raise ConfigError(f"shuffle_players: {error}") from error
+
+
+def _check_single(config: ExperimentConfig) -> None:
+    rl = "use `paxrun rl`"
+    counts = f"counts trials, and sarl plays without an end: {rl}"
+    part = f"is for a player, and with sarl the others are a part of the game: {rl}"
+    for i in range(len(config.agents)):
+        _refuse(config, i, ("reset", "stop_after", "self_play_trials"), counts)
+        if i > 0:
+            _refuse(config, i, ("sample", "show_payoff", "blind_games"), part)
+    if config.payoff_sampler is not None:
+        raise ConfigError(
+            f"payoff_sampler draws payoffs for trials, and sarl plays without an end: "
+            f"{rl}"
+        )
+
+
+def _refuse(
+    config: ExperimentConfig, index: int, keys: tuple[str, ...], why: str
+) -> None:
+    """Raises ConfigError if an agent has any of these settings."""
+    default = AgentConfig("")
+    for key in keys:
+        if getattr(config.agents[index], key) != getattr(default, key):
+            raise ConfigError(f"agent{index + 1}.{key} {why}")
 
 
 def _distribution(where: str, value: Any) -> Uniform:

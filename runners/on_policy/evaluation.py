@@ -11,11 +11,12 @@ from gymnasium.vector import VectorEnv
 
 from paxenv_agents.agent import Agent
 from runners.counts import count
-from runners.evaluator import EpisodeStats, greedy_statistics, summarise
+from runners.episode_statistics import EpisodeStats, summarise
 from runners.on_policy.host_rollouts import act
 from runners.on_policy.setup import make_game
 from runners.program import run_keys
 from runners.rows import finite
+from runners.whole_episodes import greedy_statistics
 
 #: Most steps of an episode on the host, where the environment names no limit.
 MAX_STEPS = 100_000

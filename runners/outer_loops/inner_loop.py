@@ -11,11 +11,12 @@ from flax import struct
 from paxenv_agents.agent import Agent
 from paxenv_agents.lineup import Slot
 from paxenv_agents.types import TrainingState
-from runners.evaluator import play_episodes, summarise
+from runners.episode_statistics import summarise
 from runners.experiment import Experiment, RunState, iterate
 from runners.outer_loops import hooks
 from runners.outer_loops.hooks import Hook, HookContext
 from runners.rows import Row
+from runners.whole_episodes import play_episodes
 
 #: Tag of the learner's own draws under the key of an inner loop.
 LEARNER = 6

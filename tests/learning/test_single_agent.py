@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from runners.config import load
-from runners.evaluating import Evaluation
 from runners.intervals import Interval
 from runners.launch import program_of
 from runners.loop import Loop, Task
 from runners.plan import prepare
+from runners.plan_evaluation import Evaluation
 
 RETURN = "episode/return/player_1"
 #: Continuous integration trains seed 0; `pytest -m full` trains all three.

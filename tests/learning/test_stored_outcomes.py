@@ -8,10 +8,10 @@ import dataclasses
 import pytest
 
 from runners.config import load_small
-from runners.evaluating import Evaluation
 from runners.launch import program_of
 from runners.loop import Loop
 from runners.plan import prepare
+from runners.plan_evaluation import Evaluation
 from runners.summary import estimate
 
 #: Bands against a thousand learners, where those of the files leave room for few.

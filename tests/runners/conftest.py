@@ -1,6 +1,9 @@
 """One tiny training run that many tests look at."""
 
 import dataclasses
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +44,28 @@ def paxrun():
         if result.exception and not isinstance(result.exception, SystemExit):
             raise result.exception
         return result
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def paxrun_apart():
+    """Runs the command line in a process of its own and returns what it printed.
+
+    There it may divide the CPU, and programs are compiled as they are for users.
+    """
+
+    def run(*args: str) -> str:
+        done = subprocess.run(
+            [sys.executable, "-m", "runners", *args],
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+            env={**os.environ, "XLA_FLAGS": ""},
+        )
+        assert done.returncode == 0, done.stderr[-3000:]
+        return done.stdout
 
     return run
 

@@ -272,20 +272,11 @@ def test_devices_command_reports_as_json(paxrun):
     assert report["versions"]["jax"] == jax.__version__
 
 
-def test_devices_command_divides_the_cpu():
+def test_devices_command_divides_the_cpu(paxrun_apart):
     """A76: the mesh that a run of four devices would have."""
-    command = [sys.executable, "-m", "runners", "devices"]
-    options = ["--num-devices", "4", "--fsdp-devices", "2"]
-    done = subprocess.run(
-        [*command, *options],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=True,
-        env=fresh_environment(),
-    )
-    assert "devices    4, in 1 process(es)" in done.stdout
-    assert "mesh       batch=2, fsdp=2" in done.stdout
+    printed = paxrun_apart("devices", "--num-devices", "4", "--fsdp-devices", "2")
+    assert "devices    4, in 1 process(es)" in printed
+    assert "mesh       batch=2, fsdp=2" in printed
 
 
 def test_impossible_mesh_is_a_usage_error(paxrun):

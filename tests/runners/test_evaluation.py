@@ -1,9 +1,6 @@
 """Evaluation of strategies and of saved agents."""
 
 import json
-import os
-import subprocess
-import sys
 
 import jax
 import jax.numpy as jnp
@@ -13,7 +10,7 @@ import pytest
 from paxenv import keys
 from paxenv_agents.matches import play_match
 from runners.config import load
-from runners.evaluation import config_of_run
+from runners.config_of_run import config_of_run
 from runners.plan import prepare
 
 
@@ -140,24 +137,16 @@ def test_a_match_is_the_same_however_many_are_played(paxrun, tmp_path, first, se
 
 
 @pytest.mark.slow
-def test_a_match_is_the_same_on_four_devices(tmp_path):
+def test_a_match_is_the_same_on_four_devices(paxrun_apart, tmp_path):
     """A35: one match on each of four devices, then sixteen."""
     scores = matches("Random", "GenerousTitForTat")
     for num_games in (4, 64):
-        words = words_of("Random", "GenerousTitForTat")
-        done = subprocess.run(
-            [
-                *(sys.executable, "-m", "runners", "eval", *words, "--json"),
-                *("--num-envs", str(num_games), "--num-seeds", "2"),
-                *("--num-devices", "4", "--exp-dir", str(tmp_path)),
-            ],
-            capture_output=True,
-            text=True,
-            timeout=300,
-            env={**os.environ, "XLA_FLAGS": ""},
+        printed = paxrun_apart(
+            *("eval", *words_of("Random", "GenerousTitForTat"), "--json"),
+            *("--num-envs", str(num_games), "--num-seeds", "2"),
+            *("--num-devices", "4", "--exp-dir", str(tmp_path)),
         )
-        assert done.returncode == 0, done.stderr
-        assert_scores(json.loads(done.stdout), scores[:, :num_games])
+        assert_scores(json.loads(printed), scores[:, :num_games])
 
 
 @pytest.mark.slow

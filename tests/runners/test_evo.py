@@ -1,9 +1,6 @@
 """`paxrun evo`: from a command line to the mean of a search and its best member."""
 
 import json
-import os
-import subprocess
-import sys
 from typing import Any
 
 import numpy as np
@@ -170,22 +167,14 @@ def test_a_config_of_evolution_is_written_and_read_back(tmp_path):
 
 
 @pytest.mark.slow
-def test_four_devices_split_the_population(tmp_path):
+def test_four_devices_split_the_population(paxrun_apart, tmp_path):
     """A77: 32 members on four virtual devices are worth what they are on one."""
     rows = []
     for devices in (1, 4):
         folder = tmp_path / str(devices)
         words = [*TINY, "num_seeds=1", "popsize=32", "num_generations=3"]
-        command = [sys.executable, "-m", "runners", "evo", "ipd/gs_v_tabular", *words]
-        command += ["--num-devices", str(devices), "--save-dir", str(folder)]
-        done = subprocess.run(
-            command,
-            capture_output=True,
-            text=True,
-            timeout=300,
-            env={**os.environ, "XLA_FLAGS": ""},
-        )
-        assert done.returncode == 0, done.stderr[-3000:]
+        command = ["evo", "ipd/gs_v_tabular", *words, "--num-devices", str(devices)]
+        paxrun_apart(*command, "--save-dir", str(folder))
         lines = (folder / "logs" / "metrics.jsonl").read_text().splitlines()
         rows.append([json.loads(line) for line in lines])
     for one, four in zip(*rows, strict=True):

@@ -41,6 +41,17 @@ RUNS = {
         *("agent2.num_minibatches=2", "num_seeds=2", "popsize=4", "top_k=2"),
         *("num_generations=20", "es.sigma_decay=0.9", "eval_interval=640"),
     ),
+    "evolution with interventions": (
+        *("runner=evo", "env=IteratedTensorGame", "env.num_inner_steps=4"),
+        *("num_outer_steps=3", "num_envs=2", "num_opponents=2", "num_seeds=2"),
+        "agent1={name: Naive, es: {}, show_payoff: true, blind_games: 1}",
+        "agent2={name: Naive, es: {strategy: CMA_ES}, show_payoff: true}",
+        "agent3={name: Naive, show_payoff: true, stop_after: uniform}",
+        "agent3.sample={learning_rate: {log_uniform: [0.01, 1]}}",
+        "payoff_sampler={kind: noise, low: -1, high: 1}",
+        *("shuffle_players=true", "popsize=4", "top_k=2", "num_generations=20"),
+        "eval_interval=1920",
+    ),
 }
 
 

@@ -179,22 +179,14 @@ def test_two_processes_train_what_one_trains():
 
 
 @pytest.mark.slow
-def test_the_command_line_divides_a_cpu_before_jax_starts(tmp_path):
+def test_the_command_line_divides_a_cpu_before_jax_starts(paxrun_apart, tmp_path):
     """A76: four devices on a machine that has one."""
-    words = ["sarl", "--env", "CartPole", "--num-devices", "4", "num_envs=8", "--json"]
-    small = ["agent1=PPO", "agent1.n_steps=16", "agent1.hidden_sizes=[8]"]
-    done = subprocess.run(
-        [
-            *(sys.executable, "-m", "runners", *words, *small),
-            *("--total-timesteps", "256", "--save-dir", str(tmp_path / "run")),
-        ],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        env={**os.environ, "XLA_FLAGS": ""},
+    printed = paxrun_apart(
+        *("sarl", "--env", "CartPole", "--num-devices", "4", "num_envs=8", "--json"),
+        *("agent1=PPO", "agent1.n_steps=16", "agent1.hidden_sizes=[8]"),
+        *("--total-timesteps", "256", "--save-dir", str(tmp_path / "run")),
     )
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["env_steps"] == 256
+    assert json.loads(printed)["env_steps"] == 256
 
 
 #: What the greedy policy of a run's last checkpoint does, on so many devices.
@@ -222,7 +214,7 @@ def greedy_actions(path, devices):
 
 
 @pytest.mark.slow
-def test_a_run_on_four_devices_acts_the_same_on_one(tmp_path):
+def test_a_run_on_four_devices_acts_the_same_on_one(paxrun_apart, tmp_path):
     """A63: its checkpoint opens on one device, and so do its weights in `eval`."""
     path = str(tmp_path / "run")
     save = f"""
@@ -239,15 +231,8 @@ def test_a_run_on_four_devices_acts_the_same_on_one(tmp_path):
     on_one = run(GREEDY + opened, 1)
     assert 16 < sum(on_four) < 240
     assert on_one == on_four
-    done = subprocess.run(
-        [
-            *(sys.executable, "-m", "runners", "eval", "--run-dir", path, "--json"),
-            *("--num-devices", "1", "--exp-dir", str(tmp_path / "exp")),
-        ],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        env={**os.environ, "XLA_FLAGS": ""},
+    printed = paxrun_apart(
+        *("eval", "--run-dir", path, "--json"),
+        *("--num-devices", "1", "--exp-dir", str(tmp_path / "exp")),
     )
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["agents"] == ["PPO"]
+    assert json.loads(printed)["agents"] == ["PPO"]

@@ -4,6 +4,7 @@ import dataclasses
 import functools
 from typing import Any
 
+import evolution_fakes
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -14,17 +15,12 @@ import paxenv
 from paxenv_agents import make_agent
 from paxenv_agents.agent import Agent
 from paxenv_agents.lineup import Slot
-from paxenv_agents.streaming import summed_scan
 from paxenv_agents.types import TrainingState
 from runners.evolution import parameters
 from runners.evolution.options import ESOptions
 from runners.evolution.outer import Evolution
-from runners.evolution.population import Population, play_population
 from runners.evolution.search import Search
 from runners.experiment import Experiment, _train_chunk, rollout, train_chunk
-from runners.lanes import play_trials
-
-KEY = jax.random.key(0)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,19 +68,12 @@ def experiment(opponent=None, steps=(5, 3), slots=None, env="IPD-v0", **options)
 def generation(made_and_params, logits, e=0):
     """Returns what members with these logits played as generation `e`."""
     made, params = made_and_params
-    return _generation(made, params, jnp.asarray(logits, jnp.float32), jnp.int32(e))
-
-
-@functools.partial(jax.jit, static_argnums=0)
-def _generation(made, params, logits, e):
-    state = made.init(KEY, params).replace(iteration=e)
-    members = (Population(state.agents[0], [logits]), *state.agents[1:])
-    one = functools.partial(play_trials, made, state, scan=summed_scan)
-    return play_population(made, members, one)
+    others = [None] * (len(made.slots) - 1)
+    return evolution_fakes.generation(made, params, (jnp.asarray(logits), *others), e)
 
 
 def begun(made, params):
-    return jax.jit(made.init)(KEY, params)
+    return jax.jit(made.init)(evolution_fakes.KEY, params)
 
 
 @pytest.fixture(scope="module")

@@ -1,12 +1,10 @@
 """Hard stops, drawn learning rates, frozen and preloaded opponents."""
 
-import dataclasses
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from engine_fakes import Dice, Recorder, seated
+from engine_fakes import Counter, Dice, seated
 
 from paxenv.envs.iterated_matrix_game import EnvParams, IteratedMatrixGame
 from paxenv_agents.lineup import Slot
@@ -27,19 +25,6 @@ PARAMS = EnvParams(payoff_matrix=[[-1, -1], [-3, 0], [0, -3], [-2, -2]])
 KEY = jax.random.key(5)
 META = ("num_inner_steps=5", "num_outer_steps=4", "num_envs=2", "plot=false")
 NAIVE = "agent2={name: Naive, tabular: true, clock: inner, reset: trial}"
-
-
-@dataclasses.dataclass(frozen=True)
-class Counter(Recorder):
-    """Counts its updates in `params` while it is enabled."""
-
-    def init_state(self, key):
-        state = super().init_state(key)
-        return state.replace(hyper={"enabled": jnp.float32(1)})
-
-    def update(self, traj, last_obs, state, memory):
-        enabled = state.hyper["enabled"] > 0
-        return state.replace(params=state.params + enabled), memory, {}
 
 
 def meta(slot, *, num_opponents=1, num_outer_steps=6):

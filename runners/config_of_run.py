@@ -1,4 +1,4 @@
-"""Evaluation of what a training run left."""
+"""The config that evaluates what a training run left."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
