@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from runners.config import experiment_names, load
+from runners.config import experiment_names, load, load_small
 from runners.launch import program_of
 from runners.plan import prepare
 
@@ -49,6 +49,46 @@ def test_a_family_runs(name):
     assert np.isfinite(rewards).all()
     losses = rows["train/player_1/loss/total"]
     assert np.isfinite(losses).all()
+
+
+@pytest.mark.parametrize("name", experiment_names())
+def test_a_small_size_fits_together_and_has_bands(name):
+    config = load_small(name)
+    assert config.bands, "nothing to hold its outcome against"
+    if config != load([name]):
+        assert prepare(config).num_iterations >= 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name",
+    [
+        "ipd/shaper_att_v_tabular",
+        "imp/mfos_v_tabular",
+        "cg/train_gs",
+        "multiplayer_ipd/3pl_2shap",
+        "infinite/mfos_v_nl",
+    ],
+)
+def test_a_family_evolves(name):
+    config = load([name])
+    learners = [i for i, agent in enumerate(config.agents) if agent.options]
+    words = [
+        f"agent{i + 1}.num_minibatches=2"
+        for i in learners
+        if "num_minibatches" in config.agents[i].options
+    ]
+    tiny = (*TINY[:-1], "num_outer_steps=2", "num_opponents=2", "popsize=4")
+    plan = prepare(load([name, *tiny, *words, "num_generations=2", "chunk_size=1"]))
+    rows = program_of(plan).run(1)
+    for player in range(1, plan.env.num_players + 1):
+        rewards = rows[f"episode/reward_per_step/player_{player}"]
+        assert rewards.shape == (2, 1)
+        assert np.isfinite(rewards).all()
+    fitness = rows["train/player_1/fitness/mean"]
+    np.testing.assert_allclose(
+        fitness, rows["episode/reward_per_step/player_1"], rtol=1e-5
+    )
 
 
 def test_titfortat_loses_exactly_once_to_a_defector():
