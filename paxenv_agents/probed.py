@@ -7,16 +7,16 @@ import jax
 import jax.numpy as jnp
 
 from paxenv_agents.agent import Agent
-from paxenv_agents.types import MemoryState, TrainingState
+from paxenv_agents.types import MemoryState, Sample, Stats, TrainingState
 
 
 @dataclasses.dataclass(frozen=True)
 class Probed(Agent):
     """Plays as `agent`, but takes `action` at step `at` of every inner episode.
 
-    What it plays is recorded, as if it learnt on the trial clock; it never changes. The
-    agent draws the same numbers as it would alone, so that play with and without the
-    forced step is the same up to that step.
+    What it plays is recorded, as if it learnt on the trial clock; no update changes it.
+    The agent draws the same numbers as it would alone, so that play with and without
+    the forced step is the same up to that step.
 
     Attributes:
         agent: Who plays. Its training state is that of the whole.
@@ -37,6 +37,8 @@ class Probed(Agent):
     action: int = 1
 
     learns: ClassVar[bool] = True
+    #: Of what it played no log-probabilities are kept to learn from.
+    on_policy: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         choices = getattr(self.action_space, "n", None)
@@ -56,10 +58,19 @@ class Probed(Agent):
     def of(cls, agent: Agent, *, at: int | None = None, action: int = 1) -> "Probed":
         """Returns the agent, watched, in its own seat."""
         spaces = (agent.observation_space, agent.action_space)
-        return cls(*spaces, agent=agent, at=at, action=action)
+        return cls(*spaces, agent=agent, at=at, action=action, greedy=agent.greedy)
+
+    @property
+    def mixes_games(self) -> bool:
+        return self.agent.mixes_games
+
+    def grouped(self, num_games: int) -> "Probed":
+        return dataclasses.replace(self, agent=self.agent.grouped(num_games))
 
     def init_state(self, key: jax.Array) -> TrainingState:
-        return self.agent.init_state(key)
+        state = self.agent.init_state(key)
+        # Whatever an engine takes for a learner can be told to stop.
+        return state.replace(hyper={"enabled": jnp.ones(()), **state.hyper})
 
     def init_memory(self, key: jax.Array, hidden: jax.Array) -> MemoryState:
         own = self.agent.init_memory(key, self.agent.init_hidden(1)[0])
@@ -68,6 +79,12 @@ class Probed(Agent):
     def reset_memory(self, memory: MemoryState, eval: bool = False) -> MemoryState:
         own = memory.extras["own"].replace(key=memory.key)
         return memory.replace(extras=_extras(self.agent.reset_memory(own, eval), 0))
+
+    def informed(
+        self, memory: MemoryState, params: Any, player: jax.Array | int
+    ) -> MemoryState:
+        own = self.agent.informed(memory.extras["own"], params, player)
+        return memory.replace(extras={**memory.extras, "own": own})
 
     def end_inner_episode(
         self, state: TrainingState, memory: MemoryState
@@ -79,11 +96,18 @@ class Probed(Agent):
         self, state: TrainingState, obs: Any, memory: MemoryState
     ) -> tuple[jax.Array, TrainingState, MemoryState]:
         step, own = memory.extras["step"], memory.extras["own"]
-        chosen, _, after = self.agent.policy(state, obs, own.replace(key=memory.key))
+        agent = dataclasses.replace(self.agent, greedy=self.greedy)
+        chosen, _, after = agent.policy(state, obs, own.replace(key=memory.key))
         if self.at is not None:
             chosen = jnp.where(step == self.at, self.action, chosen)
         extras = _extras(after.replace(key=own.key), step + 1)
         return chosen, state, memory.replace(key=after.key, extras=extras)
+
+    def update(
+        self, traj: Sample, last_obs: Any, state: TrainingState, memory: MemoryState
+    ) -> tuple[TrainingState, MemoryState, Stats]:
+        del traj, last_obs
+        return state, memory, {"gradient_steps": jnp.zeros(())}
 
 
 def _extras(own: MemoryState, step: Any) -> dict[str, Any]:
