@@ -48,6 +48,8 @@ def outcome(name, seed, **options):
         "infinite/mfos_v_nl",  # D2
         "infinite/imp_mfos_v_nl",  # D3
         "imp/gs_v_tabular",  # E3
+        "imp/shaper_v_tabular",  # E3
+        pytest.param("imp/mfos_v_tabular", marks=pytest.mark.full),  # E3
         "ipd/evo_v_evo",
     ],
 )
@@ -56,6 +58,9 @@ def test_an_experiment_comes_out_in_its_bands(name, seed):
     assert bands
     for metric, (low, high) in TIGHT.get(name, bands).items():
         assert low <= found[metric] <= high, (metric, found[metric])
+    if name.startswith("imp/"):
+        first, second = (found[f"episode/reward_per_step/player_{p}"] for p in (1, 2))
+        assert first == -second
 
 
 @pytest.mark.full
