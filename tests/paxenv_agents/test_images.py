@@ -53,8 +53,8 @@ def test_every_learner_sees_an_image_through_convolutions(agent_class, options, 
 
     seen = jax.ShapeDtypeStruct((3, 4, 2), jnp.uint8)
     hidden = jax.ShapeDtypeStruct(memory.hidden.shape[1:], jnp.float32)
-    outputs, value, _ = jax.eval_shape(agent.forward, state.params, seen, hidden)
-    assert outputs.shape == (5,)
+    law, value, _ = jax.eval_shape(agent.forward, state.params, seen, hidden)
+    assert law.outputs.shape == (5,)
     assert value.shape == ()
 
 
