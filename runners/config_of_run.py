@@ -35,7 +35,7 @@ def config_of_run(
             continue
         if run.model(agent.players[0]).is_file():
             start.append(f"agent{i}.model_path={run.path}")
-    settings = {"save_dir": None, **(options or {})}
+    settings = {"runner": "eval", "save_dir": None, **(options or {})}
     words = [*start, "save_dir=null", *words]
     return load(words, config_file=run.config, options=settings)
 
