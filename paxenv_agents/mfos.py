@@ -74,8 +74,8 @@ class MFOS(ContextPPO):
             config.gru_size,
             config.hidden_sizes,
             config.activation,
-            config.context,
-            self.image,
+            image=self.image,
+            context=config.context,
         )
 
     def init_hidden(self, num_envs: int) -> jax.Array:

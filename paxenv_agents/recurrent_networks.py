@@ -40,9 +40,14 @@ class RecurrentActorCritic(nn.Module):
     image: networks.Image | None = None
     context: str = "nothing"
 
+    @property
+    def num_units(self) -> int:
+        """Pairs of an encoder and a cell."""
+        return 1 if self.shared_torso else 2
+
     def setup(self) -> None:
         """Makes the layers; their names are those of the saved parameters."""
-        torsos = range(1 if self.shared_torso else 2)
+        torsos = range(self.num_units)
         widths = tuple(self.hidden_dims), self.activation
         torso = networks.MLPTorso
         self.encoders = [networks.seen(torso(*widths), self.image) for _ in torsos]
@@ -87,68 +92,37 @@ class RecurrentActorCritic(nn.Module):
         return policy, self.value_head(hidden[..., -self.gru_size :])[..., 0]
 
 
-class ModelFreeShaperNetwork(nn.Module):
+class ModelFreeShaperNetwork(RecurrentActorCritic):
     """Three recurrent units: of the policy, of the value, and of what steers both.
 
     The hidden state is `[policy | value | meta | th]`. The heads read the first two
-    units, each multiplied by `th`, which only `steered` changes.
+    units, each multiplied by `th`, which only `steered` changes. Attributes are those
+    of `RecurrentActorCritic`; `shared_torso` has no meaning here.
 
     Source: Lu et al., Model-Free Opponent Shaping (2022), appendix on architectures.
-
-    Attributes:
-        num_outputs: Outputs of the policy's head.
-        num_scales: Learnt numbers that follow them, as in `networks.WithScales`.
-        gru_size: Units of each of the three.
-        hidden_dims: Widths of each encoder; none gives the features to the units.
-        activation: A name in `networks.ACTIVATIONS`.
-        context: A key of `CONTEXTS`, for each of the three units.
-        image: How observations that are images are seen.
     """
 
-    num_outputs: int
-    num_scales: int = 0
-    gru_size: int = 16
-    hidden_dims: Sequence[int] = (64,)
-    activation: str = "tanh"
-    context: str = "nothing"
-    image: networks.Image | None = None
+    @property
+    def num_units(self) -> int:
+        return 3
 
     def setup(self) -> None:
         """Makes the layers; their names are those of the saved parameters."""
-        torso = networks.MLPTorso
-        widths = tuple(self.hidden_dims), self.activation
-        self.encoders = [networks.seen(torso(*widths), self.image) for _ in range(3)]
-        self.cells = [nn.GRUCell(self.gru_size) for _ in range(3)]
-        self.contexts = [CONTEXTS[self.context]() for _ in range(3)]
+        super().setup()
         self.steering = nn.Dense(self.gru_size)
-        self.policy_head = networks.head(self.num_outputs, networks.POLICY_SCALE, True)
-        self.value_head = networks.head(1, networks.VALUE_SCALE, True)
-        if self.num_scales:
-            zeros = nn.initializers.zeros_init()
-            self.scales = self.param("scales", zeros, (self.num_scales,), jnp.float32)
 
     def __call__(
         self, hidden: jax.Array, features: jax.Array
     ) -> tuple[jax.Array, jax.Array, jax.Array]:
         """Returns (outputs `[..., A]`, value `[...]`, next hidden `[..., 4 * G]`)."""
-        hidden = self.step(hidden, self.encode(features))
-        self.steered(hidden)  # So that `init` makes its parameters too.
-        return *self.outputs(hidden), hidden
-
-    def encode(self, features: jax.Array) -> tuple[jax.Array, ...]:
-        """Returns what each unit reads of features `[..., F]`."""
-        return tuple(encoder(features) for encoder in self.encoders)
+        outputs, value, after = super().__call__(hidden, features)
+        self.steered(after)  # So that `init` makes its parameters too.
+        return outputs, value, after
 
     def step(self, hidden: jax.Array, encoded: tuple[jax.Array, ...]) -> jax.Array:
         """Returns the hidden state after one more step; `th` is as it was."""
-        *parts, th = jnp.split(hidden, 4, axis=-1)
-        after = [
-            cell(mix(part), x)[0]
-            for cell, mix, part, x in zip(
-                self.cells, self.contexts, parts, encoded, strict=True
-            )
-        ]
-        return jnp.concatenate([*after, th], axis=-1)
+        units, th = jnp.split(hidden, [self.num_units * self.gru_size], axis=-1)
+        return jnp.concatenate([super().step(units, encoded), th], axis=-1)
 
     def steered(self, hidden: jax.Array) -> jax.Array:
         """Returns the next `th`, `[..., G]`: a sigmoid of what the meta unit holds."""
@@ -158,7 +132,5 @@ class ModelFreeShaperNetwork(nn.Module):
     def outputs(self, hidden: jax.Array) -> tuple[jax.Array, jax.Array]:
         """Returns (outputs of the policy `[..., A]`, value `[...]`)."""
         actor, critic, _, th = jnp.split(hidden, 4, axis=-1)
-        policy = self.policy_head(th * actor)
-        if self.num_scales:
-            policy = networks.followed_by(policy, self.scales)
-        return policy, self.value_head(th * critic)[..., 0]
+        # The policy's head reads the first units, the value's the last.
+        return super().outputs(jnp.concatenate([th * actor, th * critic], axis=-1))
