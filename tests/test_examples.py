@@ -17,6 +17,7 @@ LAST_LINE = {
     "on_policy_runner.py": "20 greedy episodes: mean",
     "pax_readme.py": "A fresh PPO agent in 2 games:",
     "pettingzoo_env.py": "player_1:",
+    "sac_pendulum.py": "SAC on Pendulum: mean return -",
     "sb3_ppo.py": "after 512 steps: return",
     "sb3_shaper.py": "after 1024 steps: ",
 }

@@ -48,6 +48,26 @@ def test_python_3_11_and_newer_are_supported():
         assert f"Programming Language :: Python :: 3.{minor}" in names
 
 
+def test_metadata_name_licence_systems_and_what_developers_need():
+    assert PROJECT["license"] == "Apache-2.0"
+    assert {
+        "Development Status :: 4 - Beta",
+        "Operating System :: MacOS",
+        "Operating System :: POSIX :: Linux",
+    } <= {*PROJECT["classifiers"]}
+    developers = {name_of(r) for r in PROJECT["optional-dependencies"]["dev"]}
+    assert {"pytest", "ruff", "pyright"} <= developers
+
+
+def test_the_readme_cites_what_the_citation_file_names():
+    bibtex = re.search(r"@software\{.*?\n\}", (ROOT / "README.md").read_text(), re.S)
+    fields = dict(re.findall(r"^  (\w+) = \{+(.+?)\}+,$", bibtex.group(), re.M))
+    cited = (ROOT / "CITATION.cff").read_text()
+    assert f'title: "{fields["title"]}"' in cited
+    assert f"version: {fields['version']}" in cited
+    assert f"- name: {fields['author']}" in cited
+
+
 def test_dependencies_that_cap_others_are_left_out():
     needed = {name_of(r) for r in PROJECT["dependencies"]}
     assert needed.isdisjoint(

@@ -5,6 +5,8 @@ import pytest
 
 import paxenv
 from paxenv import registry
+from paxenv.envs.coin_game import CoinGame
+from paxenv.envs.iterated_matrix_game import IteratedMatrixGame
 
 
 def test_the_three_spellings_of_an_id_mean_the_same():
@@ -69,3 +71,10 @@ def test_games_are_listed_in_alphabetical_order():
     ids = list(paxenv.games())
     assert ids == sorted(ids)
     assert "pax/IPD-v0" in ids
+
+
+def test_matrix_games_and_coin_games_are_registered():
+    matrix_games = {"IPD", "Chicken", "StagHunt", "MatchingPennies", "HawkDove"}
+    made = {name: type(paxenv.make(name)[0]) for name in matrix_games}
+    assert set(made.values()) == {IteratedMatrixGame}
+    assert type(paxenv.make("CoinGame")[0]) is CoinGame

@@ -18,6 +18,13 @@ def test_a_run_is_named_by_time_seed_and_chance(tmp_path):
     assert re.fullmatch(r"\d{8}T\d{6}Z_s7_[0-9a-f]{6}", run.path.name)
 
 
+def test_a_run_has_a_directory_where_none_is_named(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run = RunDir.create(load([]), ["rl"])
+    assert run.path.resolve().parent == tmp_path / "exp" / "ipd" / "ppo_v_tft"
+    assert run.config.is_file()
+
+
 def test_runs_of_one_second_do_not_collide(tmp_path):
     assert len({make(tmp_path).path for _ in range(20)}) == 20
 
