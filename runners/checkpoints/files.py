@@ -5,12 +5,14 @@
             state/              the arrays
             meta/record.json    what they are: `Record`
         named/<name>/           one that was given a name; never pruned
-        best -> step_...        the managed one of the largest metric
+        best -> step_...        the managed one of the largest metric, for people: it is
+                                found from the records, with or without this link
 
 Nothing here needs JAX, so looking around is quick. A checkpoint is written under
 another name and renamed when it is whole: a folder under its own name can be trusted.
 """
 
+import contextlib
 import dataclasses
 import json
 import os
@@ -161,7 +163,7 @@ def find_checkpoint(path: str | Path, which: int | str = LATEST) -> Path:
 
     Args:
         path: A run directory, its folder of checkpoints, or one checkpoint (then that
-            one is meant).
+            one is meant); `best` and `latest` in such a folder go by the records.
         which: A step, "latest" (the highest step; a named one only if there is no
             other), "best", or a name.
 
@@ -169,6 +171,8 @@ def find_checkpoint(path: str | Path, which: int | str = LATEST) -> Path:
         NoCheckpointError: If there is none; says what there is.
         CheckpointError: If the path is on another level; says which is expected.
     """
+    if _is_rule(Path(path).absolute()):
+        path, which = Path(path).absolute().parent, Path(path).name
     given = Path(path).resolve()
     if is_checkpoint(given):
         return given
@@ -226,13 +230,17 @@ def remove(path: Path) -> None:
 
 
 def point_link(link: Path, target: str) -> None:
-    """Points a link elsewhere at once: readers see the old target or the new one."""
+    """Points a link elsewhere at once: readers see the old target or the new one.
+
+    Nothing is read through it: on a file system without links there is none.
+    """
     if link.is_symlink() and os.readlink(link) == target:
         return
     new = link.with_name(f".{link.name}.new")
-    new.unlink(missing_ok=True)
-    new.symlink_to(target)
-    os.replace(new, link)
+    with contextlib.suppress(OSError, NotImplementedError):
+        new.unlink(missing_ok=True)
+        new.symlink_to(target)
+        os.replace(new, link)
 
 
 def _chosen(folder: Path, which: int | str) -> Path | None:
@@ -248,6 +256,13 @@ def _chosen(folder: Path, which: int | str) -> Path | None:
     if isinstance(which, int):
         return step_path(folder, which)
     return folder / NAMED / which
+
+
+def _is_rule(path: Path) -> bool:
+    """Whether a path is `best` or `latest` in a folder of checkpoints."""
+    if path.name not in (BEST, LATEST) or (path.is_dir() and not path.is_symlink()):
+        return False
+    return has_any(path.parent)
 
 
 def _described(which: int | str) -> str:

@@ -13,6 +13,12 @@ import orbax.checkpoint as ocp
 from runners.checkpoints import files, tree
 from runners.checkpoints.files import CheckpointError, find_checkpoint
 
+#: Folders are made before `save` returns, not in the background. A folder that cannot
+#: be made is then an error of `save` itself. And orbax tells who writes into a folder
+#: that it is there by the number of "the current save", of which a process has one: of
+#: two threads that save, each in a place of its own, one would write too early.
+SYNCHRONOUS_FOLDERS = ocp.options.AsyncOptions(create_directories_asynchronously=False)
+
 
 def restore_checkpoint(
     path: str | os.PathLike[str], template: Any, *, allow_missing: bool = False
@@ -75,10 +81,11 @@ def read_arrays(
 def handler() -> ocp.CompositeCheckpointHandler:
     """Returns what writes and reads the two parts of a checkpoint."""
     return ocp.CompositeCheckpointHandler(
+        composite_options=ocp.CompositeOptions(async_options=SYNCHRONOUS_FOLDERS),
         **{
             files.STATE_ITEM: ocp.PyTreeCheckpointHandler(),
             files.META_ITEM: ocp.JsonCheckpointHandler(files.RECORD_FILE),
-        }
+        },
     )
 
 

@@ -23,7 +23,12 @@ from runners.checkpoints.files import (
     Record,
     find_checkpoint,
 )
-from runners.checkpoints.restore import handler, read_arrays, restore_checkpoint
+from runners.checkpoints.restore import (
+    SYNCHRONOUS_FOLDERS,
+    handler,
+    read_arrays,
+    restore_checkpoint,
+)
 from runners.checkpoints.rules import StartRule, kept_steps, start_rule
 
 __all__ = [
@@ -75,8 +80,8 @@ class CheckpointStore:
             max_to_keep: How many of the latest are kept; None keeps all.
             keep_period: Environment steps between checkpoints that are kept for good:
                 the first one in each period. None keeps none for that reason.
-            keep_best: Whether the one of the largest metric is kept, and `best`
-                points to it.
+            keep_best: Whether the one of the largest metric is kept, and a link
+                `best` points to it where the file system has links.
 
         Raises:
             ValueError: If a number is below 1, or `directory` is not of that level.
@@ -89,9 +94,9 @@ class CheckpointStore:
         self._max_to_keep = max_to_keep
         self._keep_period = keep_period
         self._keep_best = keep_best
-        # A folder that cannot be made is then an error of `save` itself.
-        options = ocp.options.AsyncOptions(create_directories_asynchronously=False)
-        self._checkpointer = ocp.AsyncCheckpointer(handler(), async_options=options)
+        self._checkpointer = ocp.AsyncCheckpointer(
+            handler(), async_options=SYNCHRONOUS_FOLDERS
+        )
         self._pending: Path | None = None
         self._swept = False
 

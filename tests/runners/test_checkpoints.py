@@ -1,5 +1,7 @@
 """Checkpoints: what is saved comes back, whole or not at all."""
 
+import concurrent.futures
+import errno
 import os
 import shutil
 import signal
@@ -496,6 +498,7 @@ def run_folder(tmp_path):
         ("checkpoints", 20),
         ("checkpoints/step_10", 10),
         ("checkpoints/best", 10),
+        ("checkpoints/latest", 20),
         ("checkpoints/named/final.pt", 30),
     ],
 )
@@ -589,6 +592,35 @@ def test_the_best_is_kept_and_linked(tmp_path):
         assert store.steps() == [2, 6]
         assert store.restore(small(), "best")[0]["b"].tolist() == [2.0, 2.0, 2.0]
     assert os.readlink(tmp_path / "best") == "step_2"
+
+
+def test_the_best_is_found_where_the_file_system_has_no_links(tmp_path, monkeypatch):
+    def symlink(*_, **__):
+        raise OSError(errno.EOPNOTSUPP, "Operation not supported")
+
+    monkeypatch.setattr(os, "symlink", symlink)
+    with CheckpointStore(tmp_path, max_to_keep=1) as store:
+        for step, metric in {1: 0.5, 2: 3.0, 3: 1.0}.items():
+            store.save(step, small(float(step)), {}, metric)
+        assert store.steps() == [2, 3]
+        assert store.find("best").name == "step_2"
+    assert find_checkpoint(tmp_path / "best").name == "step_2"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["step_2", "step_3"]
+
+
+def test_threads_save_in_places_of_their_own(tmp_path):
+    """Each store writes into folders that it has made itself."""
+    state = {f"x{i}": np.full((20, 20), float(i)) for i in range(20)}
+
+    def work(i):
+        with CheckpointStore(tmp_path / str(i), max_to_keep=None) as store:
+            for step in range(4):
+                store.save(step, state, {"thread": i})
+            return store.steps(), store.restore(state)[1]
+
+    with concurrent.futures.ThreadPoolExecutor(3) as pool:
+        found = list(pool.map(work, range(3)))
+    assert found == [([0, 1, 2, 3], {"thread": i}) for i in range(3)]
 
 
 def test_the_best_is_known_to_a_store_that_opens_later(tmp_path):
