@@ -7,7 +7,7 @@ players, and whoever knows (seed, lane, episode, step) can replay any transition
 ==============  ==========================================  ====================
 key             derived as                                  who consumes it
 ==============  ==========================================  ====================
-lane            ``key(seed + lane)``                        a stream of trials
+lane            ``of_seed(seed + lane)``                    a stream of trials
 episode         ``fold_in(lane, e)``                        trial number ``e``
 reset           ``fold_in(episode, 0)``                     ``Environment.reset``
 step            ``fold_in(episode, 1 + t)``                 the step after ``t``
@@ -23,8 +23,11 @@ key of the step that closed the one before it, so a game draws once at a boundar
 its `reset_game` and its `step_game` use disjoint words.
 """
 
+import operator
+
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Int, Key, UInt32
 
 from paxenv import threefry
@@ -32,7 +35,9 @@ from paxenv import threefry
 RANDOM_END = 2**16
 FIRST_PLAYER = 2**16 + 1
 SEATING = 2**17
-MAX_SEED = 2**31
+#: Words of seeds of more than 64 bits are folded behind this tag plus their number: no
+#: number of a trial is as large, since these have 31 bits.
+WIDE_SEED = 2**31
 
 IntLike = int | Int[Array, "..."]
 
@@ -57,27 +62,55 @@ def typed(key: jax.Array) -> jax.Array:
     )
 
 
+def of_seed(seed: int) -> Key[Array, ""]:
+    """Returns the key of a whole number of any size, the same with 64 bits on or off.
+
+    Below `2**64` it is what `jax.random.key` gives with 64-bit types on, so no two
+    seeds share a key of JAX's default generator. Larger seeds begin with the key of
+    their lowest 64 bits, and the further words of 32 bits are folded in, the lowest
+    first. Two of them could share a key only as two folds can, by chance.
+
+    Raises:
+        ValueError: If `seed` is not a whole number >= 0.
+    """
+    return _of_number(whole("seed", seed))
+
+
 def lane(seed: int, lane: int = 0) -> Key[Array, ""]:
     """Returns the key of one stream of trials; seed s lane 1 is seed s + 1 lane 0.
 
     Raises:
-        ValueError: If `seed` or `seed + lane` is outside [0, 2**31).
+        ValueError: If `seed` or `lane` is not a whole number >= 0.
     """
-    for name, value in (("seed", seed), ("seed + lane", seed + lane)):
-        if not 0 <= int(value) < MAX_SEED:
-            raise ValueError(f"{name} must be in [0, 2**31), got {value}")
-    return jax.random.key(int(seed) + int(lane))
+    return _of_number(whole("seed", seed) + whole("lane", lane))
 
 
 def lanes(seed: int, num_lanes: int) -> Key[Array, " lanes"]:
     """Returns `lane(seed, i)` for i = 0 to `num_lanes - 1`.
 
     Raises:
-        ValueError: If one of the seeds is outside [0, 2**31).
+        ValueError: If `seed` is not a whole number >= 0.
     """
-    lane(seed, num_lanes - 1)
-    offsets = jnp.arange(num_lanes, dtype=jnp.uint32)
-    return jax.vmap(jax.random.key)(jnp.uint32(int(seed)) + offsets)
+    first = whole("seed", seed)
+    if first + num_lanes <= 2**32:
+        offsets = jnp.arange(num_lanes, dtype=jnp.uint32)
+        return jax.vmap(jax.random.key)(jnp.uint32(first) + offsets)
+    return jnp.stack([_of_number(first + i) for i in range(num_lanes)])
+
+
+def whole(name: str, value: object) -> int:
+    """Returns a whole number >= 0, of Python, NumPy or JAX, as one of Python.
+
+    Raises:
+        ValueError: If it is not one; the message says which.
+    """
+    try:
+        number = operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        number = -1
+    if number < 0:
+        raise ValueError(f"{name} must be a whole number >= 0, got {value!r}")
+    return number
 
 
 def fold_in(key: Key[Array, ""], data: IntLike) -> Key[Array, ""]:
@@ -145,3 +178,17 @@ def below(word: UInt32[Array, "*shape"], n: int) -> Int[Array, "*shape"]:
     high, low = word >> 16, word & jnp.uint32(0xFFFF)
     n32 = jnp.uint32(n)
     return ((high * n32 + (low * n32 >> 16)) >> 16).astype(jnp.int32)
+
+
+def _of_number(number: int) -> Key[Array, ""]:
+    if number < 2**31:
+        return jax.random.key(number)
+    high, low = divmod(number, 2**64)
+    with jax.enable_x64(True):
+        key = jax.random.key(np.uint64(low))
+    if not high:
+        return key
+    words = [high >> shift & 0xFFFFFFFF for shift in range(0, high.bit_length(), 32)]
+    for word in (WIDE_SEED + len(words), *words):
+        key = fold_in(key, word)
+    return key

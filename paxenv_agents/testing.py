@@ -81,7 +81,7 @@ def check_agent(
     """
     _check_static(agent)
     agent = agent.sized(num_envs)
-    key = jax.random.key(seed)
+    key = keys.of_seed(seed)
     params = env.default_params if params is None else params
     hidden = agent.init_hidden(num_envs)
     expected = jax.ShapeDtypeStruct((num_envs, agent.hidden_size), jnp.float32)

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from paxenv.keys import of_seed
 from runners import placement
 from runners.axes import map_axis
 from runners.experiment import Experiment, RunState, rollout, train_chunk, update
@@ -20,10 +21,10 @@ EVALUATION = 4
 def run_keys(seed: int, num_seeds: int = 1, *, evaluation: bool = False) -> jax.Array:
     """Returns the run key of every seed, `[seeds]`.
 
-    Run i gets `fold_in(key(seed), i)`, and an evaluation that key folded once more:
-    it never meets a key of training.
+    Run i gets `fold_in(keys.of_seed(seed), i)`, and an evaluation that key folded once
+    more: it never meets a key of training.
     """
-    root = jax.random.key(seed)
+    root = of_seed(seed)
     keys = jax.vmap(jax.random.fold_in, (None, 0))(root, jnp.arange(num_seeds))
     if evaluation:
         keys = jax.vmap(jax.random.fold_in, (0, None))(keys, EVALUATION)

@@ -5,7 +5,6 @@ import os
 
 from runners.counts import count
 
-MAX_SEED = 2**31
 _COUNTS = (
     *("total_timesteps", "eval_every", "eval_episodes", "log_interval"),
     *("buffer_size", "num_envs", "fsdp_devices", "checkpoint_interval"),
@@ -34,7 +33,7 @@ class RunnerConfig:
     num_devices          None     devices to train on; None: all
     num_envs             1        games in parallel on each device
     fsdp_devices         1        devices that share large parameters; 1: none do
-    seed                 0        seed of everything random, in [0, 2**31)
+    seed                 0        seed of everything random, at least 0
     checkpoint_dir       None     folder of checkpoints; None: no checkpoints
     checkpoint_interval  5_000    steps between checkpoints
     max_checkpoints      5        recent checkpoints that are kept
@@ -75,8 +74,7 @@ class RunnerConfig:
                 raise ValueError(
                     f"{name} must be True or False, got {getattr(self, name)!r}"
                 )
-        if count("seed", self.seed, least=0) >= MAX_SEED:
-            raise ValueError(f"seed must be in [0, 2**31), got {self.seed}")
+        count("seed", self.seed, least=0)
         self._check_devices()
         self._check_checkpoints()
 

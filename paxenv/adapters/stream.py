@@ -50,12 +50,12 @@ class Stream:
             (observations, info of zeros).
 
         Raises:
-            ValueError: If `seed` is outside [0, 2**31); nothing changes.
+            ValueError: If `seed` is not a whole number >= 0; nothing changes.
         """
         if seed is None and self.seed is None:
             seed = draw_seed()
         e = 0 if seed is not None else self._e + 1
-        seed = self.seed if seed is None else int(seed)
+        seed = self.seed if seed is None else keys.whole("seed", seed)
         assert seed is not None
         lane_key = keys.lane(seed)
         self._lane = lanes.open_one(self.env, lane_key, np.int32(e), self.params)
@@ -101,10 +101,9 @@ class Stream:
         return frame_of(self.env, lane, transition, action, self.params)
 
 
-def draw_seed(num_lanes: int = 1) -> int:
-    """Returns a seed from the operating system's entropy, valid for all lanes."""
-    entropy = np.random.SeedSequence().generate_state(1, np.uint64)[0]
-    return int(entropy % np.uint64(keys.MAX_SEED - num_lanes))
+def draw_seed() -> int:
+    """Returns a seed from the operating system's entropy; 31 bits, for all tools."""
+    return int(np.random.SeedSequence().generate_state(1)[0] >> 1)
 
 
 def as_space(space: gymnasium.Space) -> gymnasium.Space:

@@ -103,8 +103,8 @@ class GymnasiumVectorEnv(gymnasium.vector.VectorEnv):
         which.
 
         Raises:
-            ValueError: If `seed + i` leaves [0, 2**31), or the mask is no bool array
-                of one entry for each lane.
+            ValueError: If `seed` is not a whole number >= 0, or the mask is no bool
+                array of one entry for each lane.
             gymnasium.error.ResetNeeded: If the first reset has a mask.
         """
         mask = _checked_mask((options or {}).get("reset_mask"), self.num_envs)
@@ -113,9 +113,10 @@ class GymnasiumVectorEnv(gymnasium.vector.VectorEnv):
                 "the first reset must be of all lanes: pass no reset_mask"
             )
         if seed is None and self._lanes is None:
-            seed = draw_seed(self.num_envs)
+            seed = draw_seed()
         env, params = self.native
         if seed is not None:
+            seed = keys.whole("seed", seed)
             lane_keys = keys.lanes(seed, self.num_envs)
             e = np.zeros(self.num_envs, np.int32)
             super().reset(seed=seed)

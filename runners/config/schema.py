@@ -18,7 +18,6 @@ RESETS = ("never", "trial")
 UNIFORM_STOP = "uniform"
 PAYOFF_KINDS = ("random", "dilemma", "noise")
 WANDB_MODES = ("offline", "online")
-MAX_SEED = 2**31
 DEFAULT_LEARNER = "PPO"
 
 
@@ -278,8 +277,8 @@ class ExperimentConfig:
                 raise ConfigError(
                     f"bands.{metric} must be [low, high], got {low, high}"
                 )
-        if not 0 <= self.seed < MAX_SEED:
-            raise ConfigError(f"seed must be in [0, 2**31), got {self.seed}")
+        if self.seed < 0:
+            raise ConfigError(f"seed must be >= 0, got {self.seed}")
 
 
 def did_you_mean(name: object, known: Iterable[str]) -> str:

@@ -31,14 +31,61 @@ def test_seed_s_lane_1_is_seed_s_plus_1_lane_0():
     assert data(keys.lane(41, 1)) == data(keys.lane(42, 0)) == data(jax.random.key(42))
 
 
-@pytest.mark.parametrize(("seed", "lane"), [(-1, 0), (2**31, 0), (2**31 - 1, 1)])
-def test_seed_outside_31_bits_is_refused(seed, lane):
-    with pytest.raises(ValueError, match=r"must be in \[0, 2\*\*31\)"):
+#: Where the number of words of a seed, or its sign in 32 bits, changes.
+CROSSINGS = (2**31, 2**32, 2**63, 2**64, 2**96)
+
+
+@pytest.mark.parametrize(
+    ("seed", "lane", "named"), [(-1, 0, "seed"), (0.5, 0, "seed"), (3, -1, "lane")]
+)
+def test_what_is_no_whole_number_is_refused(seed, lane, named):
+    with pytest.raises(ValueError, match=rf"{named} must be a whole number >= 0, got"):
         keys.lane(seed, lane)
 
 
-def test_largest_seed_is_accepted():
-    assert data(keys.lane(2**31 - 1)) == [0, 2**31 - 1]
+@pytest.mark.parametrize(
+    ("seed", "words"),
+    [
+        (2**31 - 1, [0, 2**31 - 1]),
+        (2**31, [0, 2**31]),
+        (3_000_000_000, [0, 3_000_000_000]),
+        (2**32 + 7, [1, 7]),
+        (2**64 - 1, [2**32 - 1, 2**32 - 1]),
+    ],
+)
+def test_a_seed_of_64_bits_is_the_two_words_of_its_key(seed, words):
+    assert data(keys.of_seed(seed)) == words
+    assert data(keys.of_seed(np.uint64(seed))) == words
+
+
+def test_larger_seeds_fold_their_further_words_behind_a_tag():
+    fold = jax.random.fold_in
+    low = jax.random.wrap_key_data(np.array([0, 9], np.uint32))
+    expected = fold(fold(fold(low, 2**31 + 2), 5), 8)
+    assert data(keys.of_seed((8 * 2**32 + 5) * 2**64 + 9)) == data(expected)
+
+
+@pytest.mark.parametrize("crossing", CROSSINGS)
+def test_lanes_across_a_crossing_are_the_keys_of_consecutive_seeds(crossing):
+    seed = crossing - 2
+    found = data(keys.lanes(seed, 4))
+    assert found == [data(keys.lane(seed, i)) for i in range(4)]
+    assert found == [data(keys.of_seed(seed + i)) for i in range(4)]
+
+
+def test_no_two_seeds_share_a_key_or_the_trial_of_another():
+    """Around every crossing, and the words of a large seed are no trials of a small."""
+    near = {c + i for c in (4, *CROSSINGS, 2**128) for i in range(-3, 4)}
+    lanes = [keys.of_seed(seed) for seed in sorted(near)]
+    trials = [keys.episode(lane, e) for lane in lanes[:7] for e in (0, 1, 2**31 - 1)]
+    assert len({tuple(data(key)) for key in (*lanes, *trials)}) == len(lanes + trials)
+
+
+def test_a_seed_means_the_same_with_64_bits_on():
+    seeds = (5, 2**31, 2**40, 2**70)
+    off = [data(keys.of_seed(seed)) for seed in seeds]
+    with jax.enable_x64(True):
+        assert [data(keys.of_seed(seed)) for seed in seeds] == off
 
 
 def test_raw_keys_become_typed_keys():
@@ -166,8 +213,8 @@ def test_reset_and_step_keys_are_only_folded_and_no_key_is_drawn_from_twice(
 
 def test_lanes_are_the_keys_of_consecutive_seeds():
     assert data(keys.lanes(7, 3)) == [data(keys.lane(7, i)) for i in range(3)]
-    with pytest.raises(ValueError, match=r"seed \+ lane must be in"):
-        keys.lanes(2**31 - 2, 3)
+    with pytest.raises(ValueError, match="seed must be a whole number"):
+        keys.lanes(-1, 3)
 
 
 def test_seats_and_those_who_borrow_them_have_keys_of_their_own():

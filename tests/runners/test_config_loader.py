@@ -152,7 +152,7 @@ def test_the_key_eval_chooses_the_runner():
             "runner must be one of rl, evo, eval, sarl, online, es, got 'evolution'",
         ),
         ("num_envs=0", "num_envs must be >= 1, got 0"),
-        ("seed=-1", r"seed must be in \[0, 2\*\*31\), got -1"),
+        ("seed=-1", r"seed must be >= 0, got -1"),
         ("=3", "expected KEY=VALUE"),
         ("~seed", "settings cannot be removed"),
         ("ipd/pppo", "there is no experiment 'ipd/pppo'; did you mean ipd/ppo"),

@@ -147,6 +147,11 @@ def test_evaluations_never_meet_a_key_of_training():
     )
 
 
+def test_runs_of_seeds_that_differ_beyond_32_bits_have_keys_of_their_own():
+    rows = [jax.random.key_data(run_keys(seed, 1)) for seed in (3, 2**32 + 3)]
+    assert rows[0].tolist() != rows[1].tolist()
+
+
 @pytest.mark.parametrize(
     ("interval", "due"), [(0, [1, 2, 3, 4, 5]), (45, [3, 5]), (20, [1, 2, 3, 4, 5])]
 )

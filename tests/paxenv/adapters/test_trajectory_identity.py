@@ -11,6 +11,8 @@ from adapter_cases import assert_same, at
 import paxenv
 
 SEED = 11
+#: Trainers draw 32 bits, libraries that split seeds 64 and more.
+LARGE_SEEDS = (3_000_000_000, 2**64 + 3)
 STEPS = 40
 #: A game with chance in its rules, and one with random ends inside trials.
 CASES = {
@@ -25,12 +27,13 @@ def actions_of(space: gymnasium.Space, num_lanes: int = 1) -> np.ndarray:
     return draws.astype(np.int32)
 
 
+@pytest.mark.parametrize("seed", [SEED, *LARGE_SEEDS])
 @pytest.mark.parametrize("game", CASES)
-def test_the_single_environment_equals_the_replay(game: str) -> None:
+def test_the_single_environment_equals_the_replay(game: str, seed: int) -> None:
     env = gymnasium.make(f"pax/{game}", opponent="Random", **CASES[game]).unwrapped
     actions = actions_of(env.action_space)[0]
-    expected = paxenv.replay(*env.native, SEED, 0, actions)
-    obs, _ = env.reset(seed=SEED)
+    expected = paxenv.replay(*env.native, seed, 0, actions)
+    obs, _ = env.reset(seed=seed)
     for t in range(STEPS):
         assert_same(obs, at(expected.obs_before, t))
         obs, reward, terminated, truncated, info = env.step(actions[t])
@@ -125,3 +128,19 @@ def test_seating_opponents_changes_nothing_in_the_game() -> None:
     assert_same(single.obs, joint.obs[0])
     assert_same(single.rewards, joint.rewards[0])
     assert_same(single.done, joint.done)
+
+
+@pytest.mark.parametrize("seed", LARGE_SEEDS)
+@pytest.mark.parametrize("kind", [int, np.uint64])
+def test_every_adapter_takes_a_seed_of_any_size(seed: int, kind: type) -> None:
+    """The first trial of all is that of the lane of the seed, and of the next one."""
+    numbers = [seed + i if kind is int else kind((seed + i) % 2**64) for i in (0, 1)]
+    single = gymnasium.make("pax/CoinGame-v0").unwrapped
+    first, second = (single.reset(seed=number)[0] for number in numbers)
+    assert not np.array_equal(first, second)
+    parallel = paxenv.parallel_env("CoinGame-v0")
+    assert_same(parallel.reset(seed=numbers[1])[0]["player_0"], second)
+    assert parallel.np_random_seed == numbers[1]
+    many = gymnasium.make_vec("pax/CoinGame-v0", num_envs=2)
+    assert_same(many.reset(seed=numbers[0])[0], np.stack([first, second]))
+    assert many.np_random_seed == numbers[0]

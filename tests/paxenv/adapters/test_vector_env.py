@@ -211,11 +211,12 @@ def test_seeding_opens_no_trial_by_itself() -> None:
 
 def test_seed_s_lane_1_is_seed_s_plus_1_lane_0() -> None:
     left, right = (gymnasium.make_vec("pax/CoinGame-v0", num_envs=2) for _ in range(2))
-    assert_same(left.reset(seed=4)[0][1], right.reset(seed=5)[0][0])
+    for seed in (4, 2**31 - 1, 2**32 - 1):
+        assert_same(left.reset(seed=seed)[0][1], right.reset(seed=seed + 1)[0][0])
 
 
-@pytest.mark.parametrize("seed", [-1, 2**31 - 1])
-def test_a_seed_that_some_lane_cannot_have_is_named(seed: int) -> None:
+@pytest.mark.parametrize("seed", [-1, 0.5])
+def test_what_is_no_seed_is_named(seed: Any) -> None:
     with pytest.raises(ValueError, match="seed"):
         make(num_envs=2).reset(seed=seed)
 

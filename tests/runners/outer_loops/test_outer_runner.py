@@ -186,7 +186,7 @@ def test_rows_are_logged_where_they_are_due():
     ("make", "said"),
     [
         (lambda: OuterConfig(num_steps=0), "num_steps"),
-        (lambda: OuterConfig(seed=2**31), "seed"),
+        (lambda: OuterConfig(seed=-1), "seed"),
         (lambda: online(ESConfig()).config and online("x"), "takes a OuterConfig"),
         (lambda: OnlineRunner("TitForTat", "CartPole-v1"), "TitForTat"),
         (lambda: OnlineRunner("PPO", "IPD"), "has 2 players"),
