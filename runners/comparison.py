@@ -10,7 +10,9 @@ import numpy as np
 from paxenv.registry import closest
 from runners import figures, jsonl
 from runners.config import ConfigError
-from runners.config.documents import parse
+from runners.counts import counted
+from runners.differences import differing, in_words, settings_of
+from runners.metric_names import words
 from runners.run_dir import RunDir
 
 #: What is drawn unless a metric is named: the first of these that every run has.
@@ -21,12 +23,6 @@ AXES = {
     "iteration": ("iteration", "iterations"),
     "seconds": ("time/seconds", "seconds of wall time"),
 }
-#: Settings that do not change what is learnt: runs that differ only in them are
-#: repetitions.
-NOT_A_SETTING = (
-    *("name", "description", "expected", "source", "seed", "num_seeds"),
-    *("log_interval", "chunk_size", "exp_dir", "save_dir", "tensorboard", "wandb"),
-)
 
 
 class NoDataError(Exception):
@@ -63,6 +59,7 @@ class Comparison(NamedTuple):
         smooth: How many points a moving mean is over; 1 is none.
         curves: One for each setting.
         notes: What the user should know: runs that were left out, and why.
+        title: What all curves have in common.
     """
 
     metric: str
@@ -70,6 +67,24 @@ class Comparison(NamedTuple):
     smooth: int
     curves: tuple[Curve, ...]
     notes: tuple[str, ...]
+    title: str
+
+    def relabelled(self, labels: Sequence[str]) -> "Comparison":
+        """Returns the comparison with other names of its curves, in their order.
+
+        Raises:
+            ValueError: If there are more or fewer names than curves.
+        """
+        if len(labels) != len(self.curves):
+            known = "; ".join(curve.label for curve in self.curves)
+            raise ValueError(
+                f"{counted(len(labels), 'label')} for "
+                f"{counted(len(self.curves), 'curve')}: give one for each, in this "
+                f"order: {known}"
+            )
+        curves = zip(self.curves, labels, strict=True)
+        renamed = tuple(curve._replace(label=label) for curve, label in curves)
+        return self._replace(curves=renamed)
 
 
 @dataclasses.dataclass
@@ -118,35 +133,46 @@ def compare(
             notes.append(f"{run.path} has no {metric} and is left out")
             continue
         _add(pools, run, series, notes)
-    labels = _labels(list(pools.values()))
+    title, labels = _labels(list(pools.values())) if pools else ("", [])
     curves = [
         _curve(label, list(pool.seeds.values()), smooth)
         for label, pool in zip(labels, pools.values(), strict=True)
     ]
     if not curves:
         raise NoDataError(f"nothing to draw: no row of {metric} has {AXES[axis][0]}")
-    return Comparison(metric, axis, smooth, tuple(curves), tuple(notes))
+    title = title or words(metric)
+    return Comparison(metric, axis, smooth, tuple(curves), tuple(notes), title)
 
 
 def draw(comparison: Comparison, path: Path) -> None:
-    """Draws the curves: means over seeds, and 95 % confidence intervals as bands."""
+    """Draws the curves: means over seeds, and 95 % confidence intervals as bands.
+
+    Raises:
+        ValueError: If the name of the picture names no format.
+    """
     from matplotlib.ticker import EngFormatter
 
+    figures.check_format(path)
     figure, axes = figures.new_figure((7.0, 4.2))
-    for i, curve in enumerate(comparison.curves):
-        count = curve.values.shape[0]
-        label = f"{curve.label} ({count} seed{'s' * (count > 1)})"
-        figures.draw_curve(axes, i, curve.x, curve.values, label)
+    counts = [curve.values.shape[0] for curve in comparison.curves]
+    alike = len(set(counts)) == 1
+    for i, (curve, count) in enumerate(zip(comparison.curves, counts, strict=True)):
+        seeds = "" if alike else f" ({counted(count, 'seed')})"
+        figures.draw_curve(axes, i, curve.x, curve.values, curve.label + seeds)
     axes.set_xlabel(AXES[comparison.axis][1])
-    axes.set_ylabel(comparison.metric)
+    axes.set_ylabel(words(comparison.metric))
     axes.xaxis.set_major_formatter(EngFormatter(sep=""))
     parts = []
-    if any(curve.values.shape[0] > 1 for curve in comparison.curves):
-        parts.append("mean over seeds with 95 % intervals")
+    if alike and counts[0] == 1:
+        parts.append("one seed")
+    else:
+        over = counted(counts[0], "seed") if alike else "seeds"
+        parts.append(f"mean over {over} with 95 % intervals")
     if comparison.smooth > 1:
         parts.append(f"moving mean over {comparison.smooth} points")
-    figures.set_titles(axes, comparison.metric, ", ".join(parts))
-    figures.set_legend(figure, columns=2)
+    figures.set_titles(axes, comparison.title, ", ".join(parts))
+    if [curve.label for curve in comparison.curves] != [comparison.title]:
+        figures.set_legend(figure, columns=2)
     figures.save(figure, path)
 
 
@@ -210,8 +236,7 @@ def _add(
 ) -> None:
     """Puts a run's seeds into the pool of its setting."""
     meta = run.read_meta()
-    config = parse(run.config.read_text(encoding="utf-8"), str(run.config))
-    settings = _flat({k: v for k, v in config.items() if k not in NOT_A_SETTING})
+    settings = settings_of(run)
     parts = [meta.get("experiment") or run.path.name, meta.get("name")]
     label = " ".join(part for part in parts if part)
     key = repr((meta.get("experiment"), sorted(settings.items(), key=str)))
@@ -226,36 +251,18 @@ def _add(
             pool.seeds[seed] = found
 
 
-def _flat(data: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Returns nested settings under dotted names; agents are counted from 1."""
-    flat: dict[str, Any] = {}
-    for key, value in data.items():
-        if key == "agents":
-            agents = {f"agent{i + 1}": agent for i, agent in enumerate(value)}
-            flat |= _flat(agents, prefix)
-        elif isinstance(value, Mapping):
-            flat |= _flat(value, f"{prefix}{key}.")
-        else:
-            flat[f"{prefix}{key}"] = value
-    return flat
-
-
-def _labels(pools: Sequence[_Pool]) -> list[str]:
-    """Returns the names of the settings, with what differs where names are equal."""
-    labels = [", ".join(pool.names) for pool in pools]
-    every = {name for pool in pools for name in pool.settings}
-    result = []
-    for label, pool in zip(labels, pools, strict=True):
-        twins = [p for p, name in zip(pools, labels, strict=True) if name == label]
-        differing = sorted(
-            name
-            for name in every
-            if len({repr(p.settings.get(name)) for p in twins}) > 1
-        )
-        settings = [(name, pool.settings.get(name, "default")) for name in differing]
-        words = ", ".join(f"{name}={value}" for name, value in settings)
-        result.append(f"{label}: {words}" if words else label)
-    return result
+def _labels(pools: Sequence[_Pool]) -> tuple[str, list[str]]:
+    """Returns (what all settings are called, what tells each from the others)."""
+    names = [", ".join(pool.names) for pool in pools]
+    shared = names[0] if len(set(names)) == 1 else ""
+    labels = []
+    for name, pool in zip(names, pools, strict=True):
+        twins = [p for p, other in zip(pools, names, strict=True) if other == name]
+        found = differing([twin.settings for twin in twins])
+        own = next(d for twin, d in zip(twins, found, strict=True) if twin is pool)
+        parts = ["" if shared and own else name, in_words(own)]
+        labels.append(": ".join(part for part in parts if part))
+    return shared, labels
 
 
 def _curve(label: str, seeds: Sequence[Series], smooth: int) -> Curve:

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from runners import figures
+from runners.counts import counted
 
 if TYPE_CHECKING:
     from paxenv_agents.episodes import Episodes
@@ -39,58 +40,69 @@ def last_inner_episode(episodes: "Episodes") -> dict[str, jax.Array]:
 
 
 def as_dict(curves: np.ndarray) -> dict[str, Any]:
-    """Returns means and quartiles over seeds and opponents as plain data, by player.
+    """Returns means, intervals and quartiles as plain data, by player.
+
+    The mean and its 95 % interval are those of `units`; quartiles are over all seeds
+    and opponents.
 
     Args:
         curves: `[seeds, opponents, K, players]`.
     """
     every = curves.reshape(-1, *curves.shape[2:])
-    low, high = np.nanpercentile(every, [25, 75], axis=0)
-    mean = np.nanmean(every, axis=0)
+    every = every[np.isfinite(every).all(axis=(1, 2))]
+    values, _ = units(curves)
+    if not len(values):
+        return {f"player_{p + 1}": None for p in range(curves.shape[-1])}
+    mean, half = figures.confidence_band(values)
+    quartiles = np.percentile(every, [25, 75], axis=0)
+    bounds = None if len(values) == 1 else np.stack([mean - half, mean + half])
     return {
         f"player_{p + 1}": {
             "mean": mean[:, p].tolist(),
-            "quartiles": [low[:, p].tolist(), high[:, p].tolist()],
+            "ci95": None if bounds is None else bounds[..., p].tolist(),
+            "quartiles": quartiles[..., p].tolist(),
         }
-        for p in range(every.shape[-1])
+        for p in range(curves.shape[-1])
     }
+
+
+def units(curves: np.ndarray) -> tuple[np.ndarray, str]:
+    """Returns (independent repetitions `[n, K, players]`, what they are).
+
+    Several seeds are repetitions, each the mean over its opponents; of one seed its
+    opponents are. Those with a value that is not finite are left out.
+
+    Args:
+        curves: `[seeds, opponents, K, players]`.
+    """
+    seeds = curves.shape[0]
+    values = curves.mean(axis=1) if seeds > 1 else curves[0]
+    values = values[np.isfinite(values).all(axis=(1, 2))]
+    return values, "seed" if seeds > 1 else "opponent"
 
 
 def draw(curves: np.ndarray, plan: "Plan", path: Path) -> None:
     """Draws reward per step over inner episodes; nothing for a single one.
 
-    Lines are means over seeds and opponents, bands the middle half of them.
+    Lines are means, bands their 95 % confidence intervals over the `units`.
 
     Args:
         curves: `[seeds, opponents, K, players]`.
         plan: What was played.
         path: The picture.
     """
-    every = curves.reshape(-1, *curves.shape[2:])
-    every = every[np.isfinite(every).all(axis=(1, 2))]
-    num_episodes = every.shape[1]
-    if num_episodes == 1 or not len(every):
+    values, unit = units(curves)
+    num_episodes = values.shape[1]
+    if num_episodes == 1 or not len(values):
         return
     figure, axes = figures.new_figure((7.0, 4.2))
     x = np.arange(1, num_episodes + 1)
-    low, high = np.percentile(every, [25, 75], axis=0)
-    for p, agent in enumerate(plan.names[: every.shape[-1]]):
-        colour = figures.COLOURS[p % len(figures.COLOURS)]
-        style = figures.STYLES[p % len(figures.STYLES)]
-        axes.plot(
-            *(x, every[..., p].mean(0)),
-            color=colour,
-            linestyle=style,
-            linewidth=1.8,
-            label=f"player {p + 1} ({agent})",
-        )
-        axes.fill_between(
-            *(x, low[:, p], high[:, p]), color=colour, alpha=0.18, linewidth=0
-        )
+    for p, agent in enumerate(plan.names[: values.shape[-1]]):
+        figures.draw_curve(axes, p, x, values[..., p], f"player {p + 1} ({agent})")
     axes.set_xlabel("inner episode of the trial")
     axes.set_ylabel("reward per step")
-    seeds, opponents = curves.shape[:2]
-    subtitle = f"{plan.mode} actions, {seeds} seeds x {opponents} opponents; "
-    figures.set_titles(axes, plan.title, subtitle + "bands: the middle half of them")
+    subtitle = f"{plan.mode} actions, mean over {counted(len(values), unit)}"
+    subtitle += " with 95 % intervals" * (len(values) > 1)
+    figures.set_titles(axes, plan.title, subtitle)
     figures.set_legend(figure)
     figures.save(figure, path)

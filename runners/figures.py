@@ -1,5 +1,6 @@
 """What all pictures have in common: size, colours, bands, and no need of a display."""
 
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,13 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#8E5EA2", "#E69F00", "#56B4E9")
 STYLES = ("-", "--", "-.", ":")
 DPI = 150
 GREY = "#555555"
+#: Endings of the formats of pictures.
+FORMATS = (".png", ".pdf", ".svg")
+TITLE_SIZE, SUBTITLE_SIZE, LEGEND_SIZE = 11, 8.5, 9
+#: Points of an inch; the mean width of a letter in parts of its size.
+POINTS, LETTER = 72, 0.58
+#: Inches of a legend's line and of the space beside it.
+MARGIN = 0.7
 
 
 def new_figure(size: tuple[float, float]) -> tuple[Any, Any]:
@@ -71,16 +79,77 @@ def confidence_band(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def set_titles(axes: Any, title: str, subtitle: str) -> None:
     """Writes a title, and beneath it in grey what the picture shows."""
-    axes.set_title(title, loc="left", fontsize=11, pad=20)
-    axes.text(0, 1.02, subtitle, transform=axes.transAxes, fontsize=8.5, color=GREY)
+    width = axes.figure.get_figwidth()
+    subtitle = _wrapped(subtitle, width, SUBTITLE_SIZE)
+    lines = 1 + subtitle.count("\n")
+    axes.set_title(
+        _wrapped(title, width, TITLE_SIZE),
+        loc="left",
+        fontsize=TITLE_SIZE,
+        pad=8 + 12 * lines,
+    )
+    axes.text(
+        *(0, 1.02, subtitle),
+        transform=axes.transAxes,
+        fontsize=SUBTITLE_SIZE,
+        color=GREY,
+    )
 
 
 def set_legend(figure: Any, columns: int = 3) -> None:
-    """Puts the legend beneath the axes, where it hides no data."""
-    figure.legend(loc="outside lower left", frameon=False, fontsize=9, ncols=columns)
+    """Puts the legend beneath the axes, whole, where it hides no data.
+
+    It has as many columns as fit side by side; a name that is wider than the picture is
+    broken into lines. The picture grows by the height of the legend beyond one line.
+    """
+    (axes,) = figure.axes
+    handles, labels = axes.get_legend_handles_labels()
+    width = figure.get_figwidth() - MARGIN
+    labels = [_wrapped(label, width, LEGEND_SIZE) for label in labels]
+    while True:
+        legend = figure.legend(
+            *(handles, labels),
+            loc="outside lower left",
+            frameon=False,
+            fontsize=LEGEND_SIZE,
+            ncols=columns,
+        )
+        extent = legend.get_window_extent(figure.canvas.get_renderer())
+        if columns == 1 or extent.width <= figure.bbox.width:
+            break
+        legend.remove()
+        columns -= 1
+    line = 2 * LEGEND_SIZE / POINTS
+    height = figure.get_figheight() + max(0.0, extent.height / figure.dpi - line)
+    figure.set_figheight(height)
 
 
 def save(figure: Any, path: Path) -> None:
-    """Writes the picture; the format follows from the name."""
+    """Writes the picture; the format follows from the name: PNG, PDF or SVG.
+
+    Letters of a PDF stay letters, so that they can be searched and edited.
+    """
+    import matplotlib
+
     path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=DPI)
+    with matplotlib.rc_context({"pdf.fonttype": 42, "svg.fonttype": "none"}):
+        figure.savefig(path, dpi=DPI)
+
+
+def check_format(path: Path) -> Path:
+    """Returns the path of a picture.
+
+    Raises:
+        ValueError: If its ending names no format that can be drawn.
+    """
+    if path.suffix.lower() not in FORMATS:
+        raise ValueError(
+            f"a picture's name must end in {', '.join(FORMATS)}, got {str(path)!r}"
+        )
+    return path
+
+
+def _wrapped(text: str, width: float, size: float) -> str:
+    """Returns text in lines that fit a width in inches at a size in points."""
+    characters = int(width * POINTS / (size * LETTER))
+    return "\n".join(textwrap.wrap(text, characters))

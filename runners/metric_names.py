@@ -1,9 +1,12 @@
 """How metric names are read: `group/quantity/player_1/state`."""
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, TypeVar
 
 T = TypeVar("T")
+
+PLAYER = re.compile(r"player_\d+")
 
 COOPERATION = "cooperation_probability"
 VISITATION = "state_visitation"
@@ -16,6 +19,7 @@ EXTREMES = ("return_min", "return_max")
 
 LABELS = {
     "reward_per_step": "reward per step",
+    "mean_reward": "mean return of an episode",
     "reward_per_step_last": "reward per step, last episode",
     "return": "return of an episode",
     "cooperation_rate": "cooperation rate",
@@ -25,6 +29,14 @@ LABELS = {
     "welfare": "welfare (sum of returns)",
     "equality": "equality (1 = equal)",
     "length": "steps of an episode",
+}
+
+#: Groups of metrics, as a sentence names them; those of play need no word.
+GROUPS = {
+    "train": "training",
+    "rollout": "rollout",
+    "eval": "evaluation",
+    "time": "time",
 }
 
 #: Quantities in the order in which people ask for them; the others follow.
@@ -97,6 +109,37 @@ def cooperation_title(names: Iterable[Name]) -> str:
 def label(quantity: str) -> str:
     """Returns a quantity in words."""
     return LABELS.get(quantity, quantity.replace("_", " ").replace("/", " "))
+
+
+def words(metric: str) -> str:
+    """Returns the name of any metric in words.
+
+    Example:
+        >>> words("eval/sampled/episode/reward_per_step/player_1")
+        'reward per step of player 1 (evaluation, sampled actions)'
+    """
+    *groups, name = metric.split("/", 1)
+    where = [GROUPS[group] for group in groups if group in GROUPS]
+    if not where and groups and groups[0] not in ("episode", "env"):
+        name = metric
+    for mode in ("sampled", "greedy"):
+        if name.startswith(f"{mode}/"):
+            where.append(f"{mode} actions")
+            name = name.removeprefix(f"{mode}/")
+    for group in ("episode/", "env/"):
+        name = name.removeprefix(group)
+    parts = name.split("/")
+    places = [i for i, part in enumerate(parts) if PLAYER.fullmatch(part)]
+    whose = ""
+    if places:
+        place = places[0]
+        whose = f" of {parts[place].replace('_', ' ')}"
+        # `quantity/player_1/state`, or `player_1/loss/policy` of a training.
+        state = parts[place + 1 :] if place else []
+        whose += f" in {'/'.join(state)}" if state else ""
+        parts = parts[:place] or parts[1:]
+    about = f" ({', '.join(where)})" if where else ""
+    return f"{label('/'.join(parts))}{whose}{about}"
 
 
 def state_order(env: Any) -> tuple[str, ...]:

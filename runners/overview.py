@@ -4,13 +4,14 @@ import dataclasses
 import datetime
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from runners import jsonl
 from runners.config import ConfigError
 from runners.config.documents import parse
+from runners.differences import differing, settings_of
 from runners.run_dir import RunDir, find_runs
 from runners.sinks import mean_over_seeds
 
@@ -45,6 +46,8 @@ class Overview:
             it has none yet.
         started: When it began, UTC.
         seconds: From the beginning to the end; None before the end.
+        differs: The settings in which it differs from other runs that were listed of
+            the same experiment.
     """
 
     run: str
@@ -60,6 +63,22 @@ class Overview:
     value: float | None
     started: str
     seconds: float | None
+    differs: dict[str, Any] = dataclasses.field(default_factory=dict)
+
+
+def overviews(runs: Sequence[RunDir]) -> list[Overview]:
+    """Returns what a list says of runs, with what tells them apart."""
+    rows = [overview(run) for run in runs]
+    groups: dict[str, list[int]] = {}
+    for i, row in enumerate(rows):
+        groups.setdefault(row.experiment, []).append(i)
+    for places in groups.values():
+        if len(places) == 1:
+            continue
+        found = differing([settings_of(runs[i]) for i in places])
+        for i, differs in zip(places, found, strict=True):
+            rows[i] = dataclasses.replace(rows[i], differs=differs)
+    return rows
 
 
 def overview(run: RunDir) -> Overview:

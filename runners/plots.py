@@ -1,12 +1,13 @@
 """Pictures of a run: the reward curve and who cooperates in which state."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from runners import figures
+from runners.counts import counted
 from runners.metric_names import (
     COOPERATION,
     VISITATION,
@@ -77,25 +78,26 @@ def _column(
 def cooperation(outcome: Outcome, path: Path) -> None:
     """Draws P(cooperate | state) of every player; nothing for games without it.
 
-    Bars are means over seeds with 95 % confidence intervals. Beneath each state is the
-    share of steps that begin in it, over the players.
+    Bars are means over seeds with 95 % confidence intervals. Beneath each state stands,
+    player by player, the share of that player's steps that begin in it.
     """
     plan = outcome.plan
     named = by_name(outcome.evaluation)
+    players = range(1, len(plan.names) + 1)
     every = states(named, COOPERATION, state_order(plan.env))
     if len(every) > MAX_STATES:
-        every = [state for state in every if _share(named, state) > 0][:MAX_STATES]
+        visited = [s for s in every if any(_share(named, p, s) for p in players)]
+        every = visited[:MAX_STATES]
     if not every:
         return
     figure, axes = figures.new_figure((max(6.4, 0.95 * len(every) + 2.2), 4.2))
     for p in range(len(plan.names)):
         cells = [named.get(Name(COOPERATION, p + 1, state)) for state in every]
         _bars(axes, p, plan, cells)
-    ticks = [f"{state}\n{_share(named, state):.1%}" for state in every]
-    axes.set_xticks(range(len(every)), ticks)
+    axes.set_xticks(range(len(every)), [_tick(named, players, s) for s in every])
     axes.set_ylim(0, 1.1)
     axes.set_yticks(np.linspace(0, 1, 6))
-    axes.set_xlabel("state, and the share of steps that begin in it")
+    axes.set_xlabel("state of a player, and which share of its steps begin there")
     axes.set_ylabel(cooperation_title(named))
     trained = "after training, " if plan.config.runner == "rl" else ""
     _set_title(axes, outcome, f"{trained}{outcome.mode} actions")
@@ -163,17 +165,20 @@ def _reference_lines(axes: Any, plan: Plan) -> None:
         )
 
 
-def _share(named: dict[Name, Estimate], state: str) -> float:
-    """Returns the share of steps that begin in a state, over the players."""
-    shares = [
-        value.mean
-        for name, value in named.items()
-        if (name.quantity, name.state) == (VISITATION, state) and value.count
-    ]
-    return float(np.mean(shares)) if shares else 0.0
+def _tick(named: dict[Name, Estimate], players: Iterable[int], state: str) -> str:
+    """Returns a state and below it each player's own share of steps."""
+    shares = [f"player {p}: {_share(named, p, state):.1%}" for p in players]
+    return "\n".join([state, *shares])
+
+
+def _share(named: dict[Name, Estimate], player: int, state: str) -> float:
+    """Returns the share of a player's steps that begin in a state, 0 if unknown."""
+    share = named.get(Name(VISITATION, player, state))
+    return share.mean if share is not None and share.count else 0.0
 
 
 def _set_title(axes: Any, outcome: Outcome, what: str) -> None:
     seeds = outcome.plan.config.num_seeds
-    over = f", mean over {seeds} seeds with 95 % intervals" if seeds > 1 else ""
+    over = f", mean over {counted(seeds, 'seed')} with 95 % intervals"
+    over = over if seeds > 1 else ""
     figures.set_titles(axes, outcome.plan.title, f"{what}{over}")

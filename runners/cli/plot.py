@@ -25,13 +25,29 @@ AXES = ("env_steps", "iteration", "seconds")
     show_default=True,
     help="Draw moving means over N points.",
 )
-@click.option("--out", metavar="FILE", default="comparison.png", show_default=True)
+@click.option("--title", metavar="TEXT", help="The title [what all curves share].")
+@click.option(
+    "--label",
+    "labels",
+    metavar="TEXT",
+    multiple=True,
+    help="The name of a curve; once for each, in the order of the runs.",
+)
+@click.option(
+    "--out",
+    metavar="FILE",
+    default="comparison.png",
+    show_default=True,
+    help="The picture: .png, .pdf or .svg.",
+)
 @EXP_DIR
 def plot(
     runs: tuple[str, ...],
     metric: str | None,
     axis: str,
     smooth: int,
+    title: str | None,
+    labels: tuple[str, ...],
     out: str,
     exp_dir: str,
 ) -> None:
@@ -41,15 +57,22 @@ def plot(
     setting with different seeds become one curve.
     """
     from runners.comparison import NoDataError, compare, draw
+    from runners.figures import check_format
+    from runners.metric_names import words as in_words
     from runners.overview import resolve
 
     with user_errors(every_value_error=True):
+        picture = check_format(Path(out))
         found = {run.path: run for word in runs for run in resolve(word, exp_dir)}
         try:
             comparison = compare(list(found.values()), metric, axis=axis, smooth=smooth)
         except NoDataError as error:
             raise click.ClickException(str(error)) from error
+        if labels:
+            comparison = comparison.relabelled(labels)
+        if title is not None:
+            comparison = comparison._replace(title=title)
     for note in comparison.notes:
         click.secho(f"note: {note}", err=True, fg="yellow")
-    draw(comparison, Path(out))
-    click.echo(f"picture of {comparison.metric}: {out}")
+    draw(comparison, picture)
+    click.echo(f"picture of {in_words(comparison.metric)}: {out}")

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from runners.cli.errors import user_errors
+from runners.counts import counted
 
 EXP_DIR = click.option(
     "--exp-dir", default="exp", show_default=True, help="Where runs are looked for."
@@ -34,7 +35,7 @@ def ls(exp_dir: str, as_json: bool, **filters: str | None) -> None:
 
     STATUS is running, finished, interrupted or failed.
     """
-    from runners.overview import overview
+    from runners.overview import overviews
     from runners.run_dir import STATUSES, find_runs
 
     status = filters["status"]
@@ -42,7 +43,7 @@ def ls(exp_dir: str, as_json: bool, **filters: str | None) -> None:
         raise click.BadParameter(
             f"{status!r} is none of {', '.join(STATUSES)}", param_hint="--status"
         )
-    rows = [overview(run) for run in find_runs(exp_dir, **filters)]
+    rows = overviews(find_runs(exp_dir, **filters))
     if as_json:
         click.echo(json.dumps([dataclasses.asdict(row) for row in rows], indent=2))
     elif not rows:
@@ -76,6 +77,8 @@ def _print_table(rows: list[Any], exp_dir: str) -> None:
     from rich.console import Console
     from rich.table import Table
 
+    from runners.differences import in_words
+
     table = Table(show_edge=False, pad_edge=False, header_style="bold")
     table.add_column("run", no_wrap=True)
     table.add_column("experiment", overflow="fold")
@@ -85,6 +88,9 @@ def _print_table(rows: list[Any], exp_dir: str) -> None:
     table.add_column("of", overflow="fold")
     table.add_column("started (UTC)", no_wrap=True)
     table.add_column("took", justify="right", no_wrap=True)
+    differ = any(row.differs for row in rows)
+    if differ:
+        table.add_column("differs", overflow="fold")
     labelled = any(row.name or row.group or row.tags for row in rows)
     if labelled:
         table.add_column("name, group, tags", overflow="fold")
@@ -100,13 +106,14 @@ def _print_table(rows: list[Any], exp_dir: str) -> None:
             row.metric or "-",
             row.started[:16].replace("T", " "),
             _duration(row.seconds),
+            *([in_words(row.differs)] if differ else []),
             *([" ".join(label for label in labels if label)] if labelled else []),
         )
     console = Console(highlight=False)
     if not console.is_terminal:
         console.width = PIPE_WIDTH
     console.print(table)
-    console.print(f"{len(rows)} runs under {exp_dir}", soft_wrap=True)
+    console.print(f"{counted(len(rows), 'run')} under {exp_dir}", soft_wrap=True)
 
 
 def _print_details(data: dict[str, Any]) -> None:

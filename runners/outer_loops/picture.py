@@ -39,7 +39,7 @@ def draw_fitness(path: Path, rows: Sequence[Mapping[str, Any]], title: str) -> b
         )
     axes.set_xlabel("generation")
     axes.set_ylabel("mean return of an evaluation")
-    axes.set_title(title, loc="left", fontsize=10)
+    figures.set_titles(axes, title, "fitness of the individuals of each generation")
     figures.set_legend(figure)
     figures.save(figure, path)
     return True

@@ -7,9 +7,11 @@ import numpy as np
 import pytest
 from run_fakes import fake_run
 
+from runners import figures
 from runners.comparison import NoDataError, compare, draw, moving_mean
 from runners.config import ConfigError
 from runners.figures import confidence_band
+from runners.metric_names import words
 
 RETURN = "episode/return/player_1"
 
@@ -181,7 +183,7 @@ def test_the_picture_is_drawn_from_a_folder_of_runs(tmp_path, paxrun, smooth):
     words = ("--x", "iteration", "--smooth", smooth, "--out", str(out))
     result = paxrun("plot", str(tmp_path / "exp"), *words)
     assert result.exit_code == 0, result.stderr
-    assert result.stdout == f"picture of {RETURN}: {out}\n"
+    assert result.stdout == f"picture of return of an episode of player 1: {out}\n"
     picture = matplotlib.image.imread(out)
     assert picture.shape[0] > 300
     assert picture.std() > 0.05
@@ -191,3 +193,90 @@ def test_a_single_point_is_visible(tmp_path):
     run = fake_run(tmp_path, iterations=range(1, 2), metrics=linear())
     draw(compare([run]), tmp_path / "point.png")
     assert matplotlib.image.imread(tmp_path / "point.png").std() > 0.05
+
+
+def drawn(monkeypatch, comparison, tmp_path):
+    """Returns the figure that a picture is made of."""
+    saved = []
+    monkeypatch.setattr(figures, "save", lambda figure, path: saved.append(figure))
+    draw(comparison, tmp_path / "picture.png")
+    (figure,) = saved
+    figure.canvas.draw()
+    return figure
+
+
+LONG = "agent1.hidden_sizes=" + "_".join(["sixty-four"] * 12)
+
+
+def test_a_legend_says_what_differs_and_the_title_what_does_not(tmp_path, monkeypatch):
+    runs = [
+        fake_run(tmp_path, f"agent1.learning_rate={rate}", metrics=linear())
+        for rate in (0.5, 0.25)
+    ]
+    figure = drawn(monkeypatch, compare(runs), tmp_path)
+    (axes,), (legend,) = figure.axes, figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == [
+        "agent1.learning_rate=0.5",
+        "agent1.learning_rate=0.25",
+    ]
+    assert axes.get_title(loc="left") == "ipd/ppo_v_tft"
+    assert axes.get_ylabel() == "return of an episode of player 1"
+    assert axes.texts[0].get_text() == "one seed"
+
+
+def test_a_legend_is_never_cut_off(tmp_path, monkeypatch):
+    """The value that tells curves apart is at the end of a long name."""
+    run = fake_run(tmp_path, metrics=linear())
+    comparison = compare([run, fake_run(tmp_path, "num_envs=7", metrics=linear())])
+    labels = [f"{LONG}, and at last {end}" for end in ("learning", "frozen")]
+    figure = drawn(monkeypatch, comparison.relabelled(labels), tmp_path)
+    (legend,) = figure.legends
+    box = legend.get_window_extent()
+    assert box.x0 >= 0
+    assert box.x1 <= figure.bbox.width
+    assert box.y0 >= 0
+    assert legend.get_texts()[1].get_text().endswith("frozen")
+    height = figure.axes[0].get_window_extent().height
+    assert height > 0.6 * 4.2 * figure.dpi  # the axes keep their size
+
+
+def test_title_and_labels_are_the_users(tmp_path, paxrun):
+    for number in (8, 7):
+        fake_run(tmp_path / "exp", f"num_envs={number}", metrics=linear())
+    line = ("plot", str(tmp_path / "exp"), "--out", str(tmp_path / "curves.pdf"))
+    named = ("--title", "Mine", "--label", "many", "--label", "few")
+    assert paxrun(*line, *named).exit_code == 0
+    assert (tmp_path / "curves.pdf").read_bytes().startswith(b"%PDF")
+    few = paxrun(*line, "--label", "many")
+    assert few.exit_code == 2
+    assert "1 label for 2 curves" in few.stderr
+    assert "num_envs=8; num_envs=7" in few.stderr
+
+
+def test_an_unknown_kind_of_picture_is_refused_before_it_is_drawn(tmp_path, paxrun):
+    run = fake_run(tmp_path, metrics=linear())
+    result = paxrun("plot", str(run.path), "--out", str(tmp_path / "curves.doc"))
+    assert result.exit_code == 2
+    assert "must end in .png, .pdf, .svg" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("metric", "expected"),
+    [
+        ("train/player_1/loss/policy", "loss policy of player 1 (training)"),
+        ("env/cooperation_rate/player_2", "cooperation rate of player 2"),
+        (
+            "env/cooperation_probability/player_2/CD",
+            "cooperation probability of player 2 in CD",
+        ),
+        (
+            "eval/sampled/episode/reward_per_step/player_1",
+            "reward per step of player 1 (evaluation, sampled actions)",
+        ),
+        ("eval/mean_reward", "mean return of an episode (evaluation)"),
+        ("fitness/best", "fitness best"),
+        ("mine", "mine"),
+    ],
+)
+def test_a_metric_has_a_name_in_words(metric, expected):
+    assert words(metric) == expected

@@ -1,6 +1,7 @@
 """Rewards by inner episode of an evaluation in which co-players learn."""
 
 import json
+from types import SimpleNamespace
 
 import jax.numpy as jnp
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from paxenv_agents.episodes import Episodes
-from runners import curves
+from runners import curves, figures
 from runners.cli import cli
 
 
@@ -36,6 +37,42 @@ def test_quartiles_are_over_seeds_and_opponents():
     found = curves.as_dict(every)["player_1"]
     assert found["mean"] == [4.5]
     assert found["quartiles"] == [[2.25], [6.75]]
+
+
+def test_the_mean_of_several_seeds_has_the_interval_over_seeds():
+    """Two seeds of means 1 and 2: 1.5 +- t(1) 0.7071 / sqrt(2)."""
+    every = np.array([[0.0, 2.0], [2.0, 2.0]]).reshape(2, 2, 1, 1)
+    found = curves.as_dict(every)["player_1"]
+    assert found["mean"] == [1.5]
+    low, high = (bound[0] for bound in found["ci95"])
+    assert (low, high) == (
+        pytest.approx(1.5 - 12.7062 * 0.5, abs=1e-3),
+        pytest.approx(1.5 + 12.7062 * 0.5, abs=1e-3),
+    )
+
+
+def test_a_seed_that_diverged_is_not_in_the_mean_and_all_of_them_give_none():
+    every = np.array([[np.nan], [1.0], [3.0]]).reshape(3, 1, 1, 1)
+    assert curves.as_dict(every)["player_1"]["mean"] == [2.0]
+    assert curves.as_dict(every[:1]) == {"player_1": None}
+
+
+def test_a_drawn_mean_lies_within_its_own_band(tmp_path, monkeypatch):
+    """One odd opponent of sixteen moves a mean out of the middle half."""
+    drawn = []
+    monkeypatch.setattr(figures, "draw_curve", lambda *args: drawn.append(args))
+    plan = SimpleNamespace(names=("Shaper",), mode="sampled", title="IPD")
+    every = np.zeros((1, 16, 3, 1))
+    every[0, 0] = -100.0
+    curves.draw(every, plan, tmp_path / "picture.png")  # pyright: ignore
+    ((_, _, x, values, label),) = drawn
+    assert x.tolist() == [1, 2, 3]
+    assert values.shape == (16, 3)
+    assert label == "player 1 (Shaper)"
+    mean, half = figures.confidence_band(values)
+    assert mean.tolist() == [-6.25] * 3
+    np.testing.assert_allclose(half, [2.1314 * 25 / 4] * 3, rtol=1e-4)
+    assert (tmp_path / "picture.png").is_file()
 
 
 @pytest.mark.slow

@@ -98,6 +98,35 @@ def test_the_table_has_a_line_for_each_run(three, tmp_path, paxrun):
     assert lines[-1] == f"3 runs under {tmp_path}"
 
 
+def test_the_list_shows_in_which_settings_runs_of_an_experiment_differ(
+    tmp_path, paxrun
+):
+    words = ["agent1.learning_rate=0.5", "seed=3"]
+    runs = [
+        fake_run(tmp_path),
+        fake_run(tmp_path, *words),
+        fake_run(tmp_path, "name=other/game", "num_envs=7"),
+    ]
+    lines = paxrun("runs", "ls", "--exp-dir", str(tmp_path)).stdout.splitlines()
+    of_run = [next(line for line in lines if run.path.name in line) for run in runs]
+    assert "agent1.learning_rate=0.01" in of_run[0]
+    assert "agent1.learning_rate=0.5" in of_run[1]
+    assert "num_envs" not in of_run[2]
+    listed = paxrun("runs", "ls", "--exp-dir", str(tmp_path), "--json").stdout
+    differs = {row["run"]: row["differs"] for row in json.loads(listed)}
+    assert differs == {
+        str(runs[0].path): {"agent1.learning_rate": 0.01},
+        str(runs[1].path): {"agent1.learning_rate": 0.5},
+        str(runs[2].path): {},
+    }
+
+
+def test_one_run_is_one_run(tmp_path, paxrun):
+    fake_run(tmp_path)
+    lines = paxrun("runs", "ls", "--exp-dir", str(tmp_path)).stdout.splitlines()
+    assert lines[-1] == f"1 run under {tmp_path}"
+
+
 def test_an_empty_folder_has_no_runs(tmp_path, paxrun):
     result = paxrun("runs", "ls", "--exp-dir", str(tmp_path / "none"))
     assert result.exit_code == 0

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from runners import plots
+from runners import figures, plots
 from runners.config import load
 from runners.metric_names import Name, parse, states
 from runners.outcome import Outcome
@@ -132,6 +132,18 @@ def test_the_cooperation_bars_are_a_picture(tmp_path):
     path = tmp_path / "bars.png"
     plots.cooperation(outcome_of(METRICS), path)
     assert is_drawn(path)
+
+
+def test_the_picture_has_each_players_own_shares_as_the_table(tmp_path, monkeypatch):
+    """Player 2 sees CD in one step of a hundred, player 1 never does."""
+    saved = []
+    monkeypatch.setattr(figures, "save", lambda figure, path: saved.append(figure))
+    plots.cooperation(outcome_of(METRICS), tmp_path / "bars.png")
+    ticks = [tick.get_text() for tick in saved[0].axes[0].get_xticklabels()]
+    assert ticks == [
+        "CC\nplayer 1: 99.0%\nplayer 2: 99.0%",
+        "CD\nplayer 1: 0.0%\nplayer 2: 1.0%",
+    ]
 
 
 def test_a_game_without_cooperation_gets_no_bars(tmp_path):
