@@ -64,8 +64,13 @@ class ESRunner(OuterRunner):
         agent: The inner loop; after `run` the best individual.
         space: What is searched.
         strategy: By what, in the units of the config.
-        generation: Generations that are done.
+        generation: Generations that are done, in all calls of `run`.
         best: The best individual so far.
+
+    Every `run` adds `iterations` generations, from where the search stands. Only a run
+    that was cut off and goes on from a snapshot counts what it has done before. What
+    hooks hold is in `agent.hook_states`: those of the best individual of the last
+    generation.
 
     Example:
         >>> config = ESConfig(
@@ -101,7 +106,6 @@ class ESRunner(OuterRunner):
         search.check(start)
         self.strategy = self._in_units(search, start)
         self.generation = 0
-        self._hooks = tuple(hook.init() for hook in hooks)
         self._search = self._begun()
         self.best = self._nobody(start, self._parent)
         self._warn_of_groups()
@@ -124,7 +128,9 @@ class ESRunner(OuterRunner):
         self.best = self._nobody(start, self._parent)
 
     def run(self) -> Results:
-        """Searches to the end, or until `should_stop`, and evaluates what was found.
+        """Searches `iterations` generations and evaluates what was found.
+
+        `should_stop` ends it earlier.
 
         Returns:
             Training results: `step`, generations that are done; `env_step`,
@@ -138,8 +144,10 @@ class ESRunner(OuterRunner):
         return self.results()
 
     def search(self) -> None:
-        """Runs generations to the end, or until `should_stop`."""
-        while self.generation < self.config.iterations and not self.should_stop():
+        """Runs `iterations` generations, or fewer if `should_stop` says so."""
+        self.turn.begin(self.generation)
+        budget = self.config.iterations
+        while self.turn.left(budget, self.generation) and not self.should_stop():
             row = self.next_generation()
             self._row(self.generation, self.env_steps, row)
 
@@ -162,7 +170,7 @@ class ESRunner(OuterRunner):
                 generation=jnp.int32(self.generation),
             )
         if math.isfinite(top):
-            self._hooks = judged.hooks
+            self.agent.hook_states = judged.hooks
         self.generation += 1
         return self._described(stats, judged, _member(members, best))
 
@@ -203,7 +211,7 @@ class ESRunner(OuterRunner):
         return Parent(
             learner=self._parent,
             env_params=self._env_params,
-            hooks=self._hooks,
+            hooks=self.agent.hook_states,
             train_key=jax.random.fold_in(key, TRAIN),
             eval_key=jax.random.fold_in(key, EVALUATE),
         )
@@ -216,10 +224,13 @@ class ESRunner(OuterRunner):
     def _show(self, own: Options, learner: TrainingState, env_params: Any) -> None:
         """Leaves an individual in the handle."""
         handle = self.agent
+        hooks = handle.hook_states
         handle.loop = self._individuals.loop(own)
         own_game = self.config.evaluate_in == "own"
         handle.env_params = env_params if own_game else self._env_params
         handle.restart(learner)
+        # What a hook holds at the end of a loop can be read until the next begins.
+        handle.hook_states = hooks
         handle.env_steps = self.env_steps
 
     # The search.
@@ -267,12 +278,12 @@ class ESRunner(OuterRunner):
 
     def snapshot(self) -> Any:
         """Returns everything that the search changes, a pytree of arrays."""
-        clock = np.array([self.generation, self.env_steps], np.int64)
+        clock = [self.generation, self.env_steps, self.turn.began]
         return {
             "search": self._search,
             "best": self.best,
-            "hooks": self._hooks,
-            "clock": clock,
+            "hooks": self.agent.hook_states,
+            "clock": np.array(clock, np.int64),
         }
 
     def template(self, about: dict[str, Any]) -> Any:
@@ -295,8 +306,11 @@ class ESRunner(OuterRunner):
     def restore(self, snapshot: Any) -> None:
         """Goes on from a snapshot: `run` then ends as if it had not stopped."""
         self._search, self.best = snapshot["search"], snapshot["best"]
-        self._hooks = snapshot["hooks"]
-        self.generation, self._individuals.env_steps = map(int, snapshot["clock"])
+        self.agent.hook_states = snapshot["hooks"]
+        self.generation, self._individuals.env_steps, began = map(
+            int, snapshot["clock"]
+        )
+        self.turn.resume(began)
 
 
 _begin = jax.jit(lambda strategy, *rest: strategy.begin(*rest))

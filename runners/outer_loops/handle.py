@@ -135,8 +135,12 @@ class AgentHandle:
 
     @property
     def hook_states(self) -> tuple[Any, ...]:
-        """The states of the hooks, in their order."""
+        """The states of the hooks, in their order; assigning goes on from others."""
         return self.state.hooks
+
+    @hook_states.setter
+    def hook_states(self, states: tuple[Any, ...]) -> None:
+        self.state = self.state.replace(hooks=tuple(states))
 
     # What can be done.
 

@@ -30,7 +30,7 @@ class Individuals:
     """Trains and evaluates populations.
 
     Attributes:
-        env_steps: Environment steps of all individuals so far.
+        env_steps: Environment steps of all individuals that mattered so far.
     """
 
     def __init__(
@@ -61,12 +61,13 @@ class Individuals:
             count: How many matter, from the first; None: all. The others' statistics
                 may be NaN.
         """
+        count = self._config.population_size if count is None else count
         if not self._space.options:
             trial = self._trial(())
-            self._spend(trial, self._config.population_size)
+            self._spend(trial, count)
             return judge_together(trial, parent, self._budget(trial), members)
         groups: dict[Options, list[int]] = {}
-        for i in range(self._config.population_size if count is None else count):
+        for i in range(count):
             own = self._space.option_values(jax.tree.map(lambda x, i=i: x[i], members))
             groups.setdefault(own, []).append(i)
         parts = [self._group(parent, members, *group) for group in groups.items()]

@@ -17,6 +17,31 @@ from runners.program import run_keys
 Results = tuple[dict[str, Any], dict[str, Any]]
 
 
+class Turn:
+    """One call of `run`: where it began, on a clock that all calls share.
+
+    Attributes:
+        began: What had been done before it.
+    """
+
+    def __init__(self) -> None:
+        self.began, self._resumed = 0, False
+
+    def begin(self, done: int) -> None:
+        """Begins a call, or goes on with the one that was resumed."""
+        if not self._resumed:
+            self.began = done
+        self._resumed = False
+
+    def resume(self, began: int) -> None:
+        """Lets the next call be the rest of one that began there."""
+        self.began, self._resumed = began, True
+
+    def left(self, budget: int, done: int) -> int:
+        """Returns what is left of a call's budget."""
+        return max(self.began + budget - done, 0)
+
+
 class OuterRunner(abc.ABC):
     """Wraps an agent and a game, and repeats, changes or searches their inner loop.
 
@@ -25,6 +50,7 @@ class OuterRunner(abc.ABC):
     Attributes:
         config: How it runs.
         agent: The inner loop: everything that a runner may see or do goes through it.
+        turn: Where the present call of `run` began, for runners that have a budget.
 
     Example:
         >>> class Curriculum(OuterRunner):
@@ -75,6 +101,7 @@ class OuterRunner(abc.ABC):
         self.agent = AgentHandle(
             made, env, env_params, self.config, self.key, tuple(hooks)
         )
+        self.turn = Turn()
         self.on_row: OnRow | None = None
         self.on_progress: Callable[[], None] | None = None
         self.should_stop: Callable[[], bool] = lambda: False

@@ -160,7 +160,8 @@ def test_the_best_is_evaluated_again_and_returned_with_the_mean(searched):
     assert train["best"]["fitness"] == pytest.approx(fitness.max())
     assert train["best"]["generation"] == int(fitness.max(1).argmax())
     assert train["step"] == 2
-    assert train["env_step"] == 144 + 72
+    # The end trains two: the best solution and the middle of the search.
+    assert train["env_step"] == 144 + 2 * BUDGET
     assert evaluation["mean_eval_reward"] == pytest.approx(fitness.max())
     assert evaluation["retrained"]["mean_eval_reward"] == pytest.approx(fitness.max())
     center = runner.strategy.mean(runner._search)
@@ -273,9 +274,14 @@ def test_the_state_of_a_hook_spans_inner_loops_if_its_scope_is_the_run():
 
     runner = make(RATE, hooks=(counting("run"), counting("loop")))
     carried = []
-    runner.on_row = lambda *_: carried.append([int(n) for n in runner._hooks])
+
+    def held():
+        return [int(n) for n in runner.agent.hook_states]
+
+    runner.on_row = lambda *_: carried.append(held())
     runner.run()
     assert carried == [[3, 3], [6, 3]]
+    assert held() == [6, 3]
 
 
 @pytest.mark.parametrize(
@@ -306,6 +312,20 @@ def test_parameters_cannot_be_searched_while_their_number_changes():
     config = ESConfig(search_targets=("parameters", "n_units"), strategy="SNES")
     with pytest.raises(ValueError, match="n_units changes how many parameters"):
         make_space(config, agent, learner, params)
+
+
+def test_every_run_adds_its_generations(searched):
+    _, _, rows, (train, _) = searched
+    runner, seen = make("parameters", RATE, ENTROPY), []
+    runner.on_row = lambda i, steps, row: seen.append((i, steps, row))
+
+    assert runner.run()[0] == train
+    again, _ = runner.run()
+
+    assert seen[:2] == rows
+    assert [i for i, _, _ in seen] == [1, 2, 3, 4]
+    assert again["step"] == runner.generation == 4
+    assert again["best"]["fitness"] > train["best"]["fitness"]
 
 
 def test_a_search_that_goes_on_ends_with_the_same_bits():

@@ -172,6 +172,26 @@ def test_a_training_that_goes_on_ends_with_the_same_bits(trained):
         assert np.asarray(a).tobytes() == np.asarray(b).tobytes()
 
 
+def test_every_run_trains_its_whole_budget():
+    """10 steps are three updates of 4, whatever went before."""
+    runner = online()
+    steps = [runner.train(4)["env_step"]]
+    steps += [runner.run()[0]["env_step"] for _ in range(2)]
+    assert steps == [4, 16, 28]
+    assert runner.run()[0]["train/player_1/loss/total"] == pytest.approx(-10 * 0.25)
+
+
+def test_a_run_that_goes_on_trains_what_is_left_of_it():
+    config = OuterConfig(num_steps=10, eval_episodes=3, log_interval=4)
+    first, second = online(config), online(config)
+    first.run()
+    first.should_stop = lambda: first.agent.env_steps >= 16
+    assert first.run()[0]["env_step"] == 16  # Cut off after 4 of its steps.
+    second.restore(first.snapshot())
+    assert second.run()[0]["env_step"] == 24
+    assert second.run()[0]["env_step"] == 36
+
+
 def test_rows_are_logged_where_they_are_due():
     runner, rows = (
         online(OuterConfig(num_steps=10, eval_episodes=3, log_interval=8)),
