@@ -7,7 +7,12 @@ import gymnasium
 import jax
 import jax.numpy as jnp
 import numpy as np
-from gymnasium.vector import VectorEnv
+from gymnasium.vector import (
+    VectorActionWrapper,
+    VectorEnv,
+    VectorObservationWrapper,
+    VectorWrapper,
+)
 
 from paxenv_agents.agent import Agent
 from runners.counts import count
@@ -20,7 +25,13 @@ from runners.whole_episodes import greedy_statistics
 
 #: Most steps of an episode on the host, where the environment names no limit.
 MAX_STEPS = 100_000
-VECTOR_KWARGS = ("num_envs", "vectorization_mode", "vector_kwargs")
+#: What `make_vec` adds to the keywords of one game.
+VECTOR_KWARGS = (
+    *("num_envs", "vectorization_mode", "vector_kwargs", "wrappers"),
+    *("autoreset_mode", "arrays"),
+)
+#: Wrappers of vector environments that change what an agent sees or does.
+CHANGING = (VectorObservationWrapper, VectorActionWrapper)
 
 
 class Evaluation:
@@ -60,7 +71,12 @@ class Evaluation:
                 f"{eval_env!r}"
             )
         self.game = eval_env
-        self._spec = env.spec
+        self._envs = env
+
+    def elsewhere(self, env: Any) -> "Evaluation":
+        """Returns the evaluation of the same run in another place, as `eval_env`."""
+        trained = self.game if self.params is not None else self._envs
+        return Evaluation(trained, self.params, env, self._seed)
 
     def play(
         self, agent: Agent, state: Any, n_episodes: int, env_steps: int
@@ -69,6 +85,10 @@ class Evaluation:
 
         The same state gives the same numbers: keys and seeds follow from the run's
         seed and the environment steps so far.
+
+        Raises:
+            ValueError: If the environment that is trained in does not say how another
+                one is made.
         """
         count("num_episodes", n_episodes)
         (key,) = run_keys(self._seed, evaluation=True)
@@ -88,19 +108,41 @@ class Evaluation:
 
     def _opened(self) -> gymnasium.Env:
         if self.game is None:
-            if self._spec is None:
+            made = _another(self._envs)
+            if made is None:
                 raise ValueError(
-                    "this vector environment does not say how one of its games is "
-                    "made: give OnPolicyRunner(..., eval_env=a plain gymnasium.Env)"
+                    f"{self._envs} does not say how one of its games is made again: "
+                    "give a plain gymnasium.Env that shows and takes the same, "
+                    "OnPolicyRunner(..., eval_env=env) or eval(n, env=env)"
                 )
-            self.game, self._owned = gymnasium.make(_of_one_game(self._spec)), True
+            self.game, self._owned = made, True
         return self.game
+
+
+def _another(envs: VectorEnv) -> gymnasium.Env | None:
+    """Returns a new game like those of a vector environment, None if it cannot."""
+    inner = envs
+    while isinstance(inner, VectorWrapper):
+        if isinstance(inner, CHANGING):
+            return None
+        inner = inner.env
+    if inner.spec is not None and "wrappers" not in inner.spec.kwargs:
+        return gymnasium.make(_of_one_game(inner.spec))
+    makers: Any = getattr(inner, "env_fns", None)
+    if not makers:
+        return None
+    made, playing = makers[0](), getattr(inner, "envs", ())
+    if not any(made is env for env in playing):
+        return made
+    # The function gives the very game that is being played.
+    return None if made.spec is None else gymnasium.make(made.spec)
 
 
 def _of_one_game(spec: Any) -> Any:
     """Returns a vector environment's spec without what `make_vec` adds to it."""
     kwargs = {k: v for k, v in spec.kwargs.items() if k not in VECTOR_KWARGS}
-    return dataclasses.replace(spec, kwargs=kwargs)
+    limit = kwargs.pop("max_episode_steps", spec.max_episode_steps)
+    return dataclasses.replace(spec, kwargs=kwargs, max_episode_steps=limit)
 
 
 def play_on_host(

@@ -104,7 +104,8 @@ class OnPolicyRunner:
                 its own number.
             seed: Of everything.
             on_callback_error: `"raise"`, or `"warn"` to log the error and go on.
-            eval_env: Where `eval` plays; None: the same game afresh.
+            eval_env: Where `eval` plays; None: the same game afresh. A Gymnasium
+                environment that does not say how it is made needs one for `eval`.
             non_finite: `"stop"` raises at the first NaN in training, or `"continue"`.
 
         Raises:
@@ -245,7 +246,7 @@ class OnPolicyRunner:
         self.callbacks.fire("on_log", self.iteration, self, self.stats)
         return self.stats
 
-    def eval(self, num_episodes: int = 10) -> dict[str, float]:
+    def eval(self, num_episodes: int = 10, *, env: Any = None) -> dict[str, float]:
         """Returns statistics of whole greedy episodes, and logs them.
 
         Training does not notice. If there is a place for checkpoints and the mean is
@@ -253,7 +254,16 @@ class OnPolicyRunner:
 
         Args:
             num_episodes: How many; each is played to its end.
+            env: Where, from now on, as `eval_env` of the constructor; None: where the
+                evaluation before was.
+
+        Raises:
+            ValueError: If the environment that is trained in does not say how another
+                one is made.
         """
+        if env is not None:
+            self._evaluation, old = self._evaluation.elsewhere(env), self._evaluation
+            old.close()
         stats = self._evaluation.play(
             self.agent, self.state, num_episodes, self.total_timesteps
         )

@@ -200,18 +200,53 @@ def test_evaluation_plays_whole_episodes_in_an_environment_of_its_own():
     np.testing.assert_array_equal(runner.program._obs, seen)
 
 
-def test_an_environment_made_by_id_needs_no_other_for_evaluation():
-    env = gymnasium.make_vec("CartPole-v1", num_envs=2, vectorization_mode="sync")
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: gymnasium.make_vec("CartPole-v1", num_envs=2),
+        lambda: gymnasium.make("CartPole-v1", max_episode_steps=9),
+        lambda: SyncVectorEnv([lambda: gymnasium.make("CartPole-v1")] * 2),
+        lambda: gymnasium.make_vec(
+            "CartPole-v1",
+            num_envs=2,
+            vectorization_mode="sync",
+            wrappers=(gymnasium.wrappers.RecordEpisodeStatistics,),
+        ),
+    ],
+    ids=["vector_entry_point", "plain", "own_vector", "wrapped"],
+)
+def test_what_gymnasium_makes_is_evaluated_in_another_game(make):
+    env = make()
     with OnPolicyRunner(env, cfg=SMALL) as runner:
+        runner.collect_rollout()
+        seen = runner.program._obs.copy()
         stats = runner.eval(2)
+        np.testing.assert_array_equal(runner.program._obs, seen)
 
+    limit = 9 if isinstance(env, gymnasium.Env) else 500
     assert stats["eval/n_episodes"] == 2
-    assert 8 <= stats["eval/min_reward"] <= stats["eval/max_reward"] <= 500
+    assert 8 <= stats["eval/min_reward"] <= stats["eval/max_reward"] <= limit
+
+
+def test_functions_that_make_the_games_make_one_for_evaluation():
+    assert make_runner(make_envs(length=4)).eval(1)["eval/mean_length"] == 4.0
 
 
 def test_an_environment_of_unknown_make_needs_another_for_evaluation():
-    with pytest.raises(ValueError, match="eval_env=a plain"):
-        make_runner().eval(1)
+    runner = make_runner(PartsEnv())
+    with pytest.raises(ValueError, match=r"eval_env=env\) or eval\(n, env=env\)"):
+        runner.eval(1)
+    assert runner.eval(1, env=PartsEnv(length=6))["eval/mean_length"] == 6.0
+    assert runner.eval(1)["eval/mean_length"] == 6.0
+
+
+def test_what_a_wrapper_shows_is_not_left_out_of_an_evaluation():
+    scaled = gymnasium.wrappers.vector.NormalizeObservation(make_envs())
+    with pytest.raises(ValueError, match="does not say how"):
+        make_runner(scaled).eval(1)
+
+
+def test_the_place_of_an_evaluation_is_a_plain_environment():
     with pytest.raises(ValueError, match=r"is a plain gymnasium\.Env"):
         make_runner(eval_env=make_envs())
 
