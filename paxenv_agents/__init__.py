@@ -7,13 +7,14 @@
     action, state, memory = agent.policy(state, obs, memory)
 
 Every registered agent is also an attribute: `paxenv_agents.TitForTat(env, player=1)`
-is the line above. Classes that one subclasses or configures (`Agent`, `MemoryOne`,
-`PPO`, ...) are attributes too, and make one by `PPO.from_env(env, player=1)`.
+is the line above, and so is `paxenv_agents.TitForTat.from_env(env, player=1)`. Classes
+that one subclasses or configures (`Agent`, `MemoryOne`, `PPO`, ...) are attributes too,
+and make one by `PPO.from_env(env, player=1)`, or `PPO(env, config)`. In place of a game
+all of them take an environment of Gymnasium, a plain or a vector one.
 
 Importing this package starts no JAX: agents are names until one is made.
 """
 
-import functools
 import importlib
 from typing import TYPE_CHECKING, Any
 
@@ -97,7 +98,7 @@ def __getattr__(name: str) -> Any:
     if name in _LAZY:
         return getattr(importlib.import_module(_LAZY[name]), name)
     if name in agents():
-        return functools.partial(make_agent, name)
+        return registry.NamedAgent(name)
     raise AttributeError(f"module 'paxenv_agents' has no attribute {name!r}")
 
 

@@ -1,6 +1,7 @@
 """What policy-gradient learners share: acting, estimating, and the update."""
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
 import gymnasium
@@ -9,12 +10,13 @@ import jax.numpy as jnp
 from flax import linen as nn
 
 from paxenv import keys, spaces
-from paxenv_agents import distributions, minibatches, networks, options
+from paxenv_agents import distributions, minibatches, networks
 from paxenv_agents.laws import Law, TabulatedLaw
 from paxenv_agents.learner import Hyper, Learner
 from paxenv_agents.learner_config import LearnerConfig
 from paxenv_agents.ops.lookup import look_up
 from paxenv_agents.registry import PairingError
+from paxenv_agents.seat import seated
 from paxenv_agents.types import MemoryState, Sample, TrainingState
 
 
@@ -61,7 +63,7 @@ class ActorCritic(Learner):
     def from_env(  # pyright: ignore[reportIncompatibleMethodOverride]
         cls,
         env: Any,
-        config: LearnerConfig | None = None,
+        config: LearnerConfig | Mapping[str, Any] | None = None,
         actor_class: Any = None,
         critic_class: Any = None,
         *,
@@ -74,8 +76,9 @@ class ActorCritic(Learner):
         """Returns the learner for one seat of a game.
 
         Args:
-            env: The game; only the seat's spaces are read.
-            config: Options; the class's defaults if None.
+            env: The game, or a plain or vector environment of Gymnasium; only the
+                seat's spaces are read.
+            config: Options, also as a mapping; the class's defaults if None.
             actor_class: Flax module, made as `actor_class(num_actions=A,
                 hidden_dims=config.hidden_sizes, activation=config.activation)`, from
                 features `[..., F]` to logits `[..., A]`; over a Box of n numbers A is
@@ -92,17 +95,15 @@ class ActorCritic(Learner):
         Raises:
             ValueError: If an option is unknown or refused, or the spaces do not fit.
         """
-        config = cls.config_class() if config is None else config
-        cls.check_config(config)
-        config = options.with_overrides(config, overrides)
+        env, options = seated(env), cls.config_of(config, overrides)
         action_space = env.action_space(player)
         actor = critic = None
         if actor_class or critic_class or actor_cfg or critic_cfg:
             widths = {
-                "hidden_dims": config.hidden_sizes,
-                "activation": config.activation,
+                "hidden_dims": options.hidden_sizes,
+                "activation": options.activation,
             }
-            outputs = cls._make_distribution(action_space, config).head_size
+            outputs = cls._make_distribution(action_space, options).head_size
             actor = _make(
                 actor_class or networks.MLPActor,
                 {"num_actions": outputs},
@@ -112,7 +113,7 @@ class ActorCritic(Learner):
             critic = _make(critic_class or networks.MLPCritic, widths, critic_cfg)
         observation_space = env.observation_space(player)
         return cls(
-            observation_space, action_space, config, actor, critic, greedy=greedy
+            observation_space, action_space, options, actor, critic, greedy=greedy
         )
 
     @staticmethod

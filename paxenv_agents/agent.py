@@ -8,14 +8,35 @@ import gymnasium
 import jax
 import jax.numpy as jnp
 
+from paxenv_agents.seat import is_gymnasium, seated
 from paxenv_agents.types import MemoryState, Sample, Stats, TrainingState
 
 #: The axis of `batch_policy`: games played at once against the same co-players.
 GAMES = "games"
 
 
+class AgentType(abc.ABCMeta):
+    """The type of agents' classes: called with an environment they are `from_env`.
+
+    `PPO(env=env, cfg=config)` and `PPO(env, config, actor_class, critic_class)` are
+    `PPO.from_env` with the same arguments; `cfg` is another name of `config`.
+    """
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        if "env" in kwargs or (args and _is_place(args[0])):
+            if "cfg" in kwargs:
+                kwargs["config"] = kwargs.pop("cfg")
+            make: Any = cls
+            return make.from_env(*args, **kwargs)
+        return super().__call__(*args, **kwargs)
+
+
+def _is_place(value: Any) -> bool:
+    return is_gymnasium(value) or callable(getattr(value, "observation_space", None))
+
+
 @dataclasses.dataclass(frozen=True)
-class Agent(abc.ABC):
+class Agent(metaclass=AgentType):
     """A player: code and static options here, numbers in its training state.
 
     One training state serves many games at once while memory is batched over them.
@@ -51,7 +72,14 @@ class Agent(abc.ABC):
 
     @classmethod
     def from_env(cls, env: Any, player: int = 0, **config: Any) -> "Agent":
-        """Returns the agent for one seat of a game; `config` are its fields."""
+        """Returns the agent for one seat of a game; `config` are its fields.
+
+        Args:
+            env: The game; or a plain or vector environment of Gymnasium.
+            player: The seat, from 0.
+            **config: Fields of the agent.
+        """
+        env = seated(env)
         return cls(env.observation_space(player), env.action_space(player), **config)
 
     @property

@@ -1,6 +1,7 @@
 """What all learners share: options, traced numbers, and a step of the optimiser."""
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import jax
@@ -8,6 +9,7 @@ import jax.numpy as jnp
 import optax
 
 from paxenv import keys
+from paxenv_agents import options
 from paxenv_agents.agent import Agent
 from paxenv_agents.ops import policy_gradient
 from paxenv_agents.types import MemoryState
@@ -39,6 +41,24 @@ class Learner(Agent):
             raise ValueError(
                 f"{cls.__name__} takes a {cls.config_class.__name__}, got {config!r}"
             )
+
+    @classmethod
+    def config_of(cls, config: Any, overrides: Mapping[str, Any]) -> Any:
+        """Returns the options that are meant.
+
+        Args:
+            config: A `config_class`, a mapping of options by name, or None for the
+                defaults.
+            overrides: Options by name; they win.
+
+        Raises:
+            ValueError: If an option is unknown or refused, or of another learner.
+        """
+        if isinstance(config, Mapping):
+            config, overrides = None, {**config, **overrides}
+        config = cls.config_class() if config is None else config
+        cls.check_config(config)
+        return options.with_overrides(config, overrides)
 
     def optimiser(self) -> optax.GradientTransformation:
         """Returns the optimiser; its updates are scaled by the learning rate later."""

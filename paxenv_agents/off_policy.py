@@ -3,6 +3,7 @@
 import abc
 import dataclasses
 import math
+from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
 import jax
@@ -10,11 +11,12 @@ import jax.numpy as jnp
 
 from paxenv import keys
 from paxenv.environment import where
-from paxenv_agents import networks, options, replay
+from paxenv_agents import networks, replay
 from paxenv_agents.learner import Hyper, Learner
 from paxenv_agents.off_policy_config import OffPolicyConfig
 from paxenv_agents.registry import PairingError
 from paxenv_agents.replay import Minibatch, Transition
+from paxenv_agents.seat import seated
 from paxenv_agents.types import MemoryState, Sample, Stats, TrainingState
 
 
@@ -48,7 +50,7 @@ class OffPolicy(Learner):
     def from_env(  # pyright: ignore[reportIncompatibleMethodOverride]
         cls,
         env: Any,
-        config: OffPolicyConfig | None = None,
+        config: OffPolicyConfig | Mapping[str, Any] | None = None,
         *,
         player: int = 0,
         greedy: bool = False,
@@ -57,8 +59,9 @@ class OffPolicy(Learner):
         """Returns the learner for one seat of a game.
 
         Args:
-            env: The game; only the seat's spaces are read.
-            config: Options; the class's defaults if None.
+            env: The game, or a plain or vector environment of Gymnasium; only the
+                seat's spaces are read.
+            config: Options, also as a mapping; the class's defaults if None.
             player: The seat, from 0.
             greedy: Whether to act deterministically.
             **overrides: Options by name; they win over `config`.
@@ -66,9 +69,7 @@ class OffPolicy(Learner):
         Raises:
             ValueError: If an option is unknown or refused, or the spaces do not fit.
         """
-        config = cls.config_class() if config is None else config
-        cls.check_config(config)
-        config = options.with_overrides(config, overrides)
+        env, config = seated(env), cls.config_of(config, overrides)
         spaces = env.observation_space(player), env.action_space(player)
         return cls(*spaces, config, greedy=greedy)
 

@@ -76,7 +76,8 @@ def make_agent(name: str, env: Any, player: int = 0, **config: Any) -> Any:
 
     Args:
         name: A registered name, such as `"PPO"` or `"TitForTat"`.
-        env: The game; only the seat's spaces and shapes are read.
+        env: The game, or a plain or vector environment of Gymnasium; only the seat's
+            spaces and shapes are read.
         player: The seat, from 0.
         **config: Options of the agent.
 
@@ -85,7 +86,9 @@ def make_agent(name: str, env: Any, player: int = 0, **config: Any) -> Any:
         PairingError: If the agent cannot play this seat; names those that can.
         ValueError: If an option is refused.
     """
-    spec = find(name)
+    from paxenv_agents.seat import seated
+
+    spec, env = find(name), seated(env)
     try:
         return spec.load().from_env(env, player=player, **{**spec.kwargs, **config})
     except PairingError as error:
@@ -94,6 +97,25 @@ def make_agent(name: str, env: Any, player: int = 0, **config: Any) -> Any:
             f"{name} cannot play as player {player + 1} of {env.name}: {error}. "
             f"Agents that can: {able}"
         ) from error
+
+
+@dataclasses.dataclass(frozen=True)
+class NamedAgent:
+    """A registered agent as a class would be: called, or by `from_env`, it makes one.
+
+    Attributes:
+        name: The registered name.
+    """
+
+    name: str
+
+    def __call__(self, env: Any, player: int = 0, **config: Any) -> Any:
+        """Returns `make_agent(name, env, player, **config)`."""
+        return make_agent(self.name, env, player, **config)
+
+    def from_env(self, env: Any, player: int = 0, **config: Any) -> Any:
+        """Returns `make_agent(name, env, player, **config)`."""
+        return make_agent(self.name, env, player, **config)
 
 
 def playable(env: Any, player: int = 0) -> list[str]:

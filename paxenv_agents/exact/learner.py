@@ -16,6 +16,7 @@ from paxenv_agents import options
 from paxenv_agents.exact.games import Params, Values, memory_one
 from paxenv_agents.learner import Hyper, Learner
 from paxenv_agents.registry import PairingError
+from paxenv_agents.seat import seated
 from paxenv_agents.types import MemoryState, Sample, Stats, TrainingState
 
 STATES = ("CC", "CD", "DC", "DD", "START")
@@ -104,7 +105,13 @@ class ExactLearner(Learner, abc.ABC):
 
     @classmethod
     def from_env(
-        cls, env: Any, player: int = 0, *, greedy: bool = False, **overrides: Any
+        cls,
+        env: Any,
+        player: int = 0,
+        *,
+        config: Any = None,
+        greedy: bool = False,
+        **overrides: Any,
     ) -> Self:
         """Returns the learner for one seat of a game.
 
@@ -114,9 +121,9 @@ class ExactLearner(Learner, abc.ABC):
             ValueError: If an option is unknown or refused.
             PairingError: If the game is not the infinite matrix game.
         """
-        config = options.with_overrides(cls.config_class(), overrides)
+        env, config = seated(env), cls.config_of(config, overrides)
         spaces = env.observation_space(player), env.action_space(player)
-        adapts = env.num_inner_steps > 1
+        adapts = getattr(env, "num_inner_steps", 2) > 1
         return cls(*spaces, config=config, adapts=adapts, greedy=greedy)
 
     @abc.abstractmethod

@@ -11,6 +11,7 @@ import numpy as np
 
 from paxenv import keys
 from paxenv_agents.agent import Agent
+from paxenv_agents.seat import seated
 from paxenv_agents.strategies.coin_sight import CoinSight
 from paxenv_agents.types import MemoryState, TrainingState
 
@@ -43,6 +44,7 @@ class CoinPolicy(Agent):
 
     @classmethod
     def from_env(cls, env: Any, player: int = 0, **config: Any) -> "CoinPolicy":
+        env = seated(env)
         sight = CoinSight.of(env, player)
         spaces = env.observation_space(player), env.action_space(player)
         return cls(*spaces, sight=sight, **config)

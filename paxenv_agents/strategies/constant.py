@@ -11,6 +11,7 @@ import numpy as np
 from paxenv import keys
 from paxenv_agents.agent import Agent
 from paxenv_agents.registry import PairingError
+from paxenv_agents.seat import num_players, seated
 from paxenv_agents.strategies import seats
 from paxenv_agents.strategies.automaton import Automaton
 from paxenv_agents.types import MemoryState, TrainingState
@@ -42,7 +43,8 @@ class Constant(Agent):
 
     @classmethod
     def from_env(cls, env: Any, player: int = 0, **config: Any) -> "Constant":
-        if env.num_players < 2:
+        env = seated(env)
+        if num_players(env) < 2:
             raise PairingError("there is nobody to cooperate with in a one-player game")
         return cls(env.observation_space(player), env.action_space(player), **config)
 

@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 
 from paxenv import spaces
+from paxenv_agents import seat
 from paxenv_agents.agent import Agent
 from paxenv_agents.registry import PairingError
 from paxenv_agents.strategies import seats
@@ -37,12 +38,13 @@ class TitForTatAmongMany(Agent):
 
     @classmethod
     def from_env(cls, env: Any, player: int = 0, **config: Any) -> "TitForTatAmongMany":
+        env = seat.seated(env)
         observation_space = env.observation_space(player)
         seats.require_two_actions(env.action_space(player))
-        seen = num_players(observation_space)
-        if seen != env.num_players:
+        seen, seats_taken = num_players(observation_space), seat.num_players(env)
+        if seen != seats_taken:
             raise PairingError(
-                f"it needs to see two actions of each of {env.num_players} players, "
+                f"it needs to see two actions of each of {seats_taken} players, "
                 f"got {observation_space}"
             )
         return cls(observation_space, env.action_space(player), **config)

@@ -1,6 +1,5 @@
 """What `OnPolicyRunner` makes of its arguments: a game, a learner, a device."""
 
-import dataclasses
 from typing import Any
 
 import gymnasium
@@ -12,6 +11,7 @@ from paxenv.auto_reset import AutoResetWrapper
 from paxenv_agents.agent import Agent
 from paxenv_agents.ppo import PPO, PPOConfig
 from paxenv_agents.recurrent_ppo import RecurrentPPO, RecurrentPPOConfig
+from paxenv_agents.seat import seated
 from runners.on_policy.vector_steps import as_vector_env
 
 _ALGORITHMS: dict[str, tuple[Any, Any]] = {
@@ -34,29 +34,6 @@ def register_algorithm(name: str, agent_class: Any, config_class: Any) -> None:
     """
     _check_on_policy(agent_class)
     _ALGORITHMS[name.lower()] = (agent_class, config_class)
-
-
-@dataclasses.dataclass(frozen=True)
-class Seat:
-    """The spaces of one agent, as `from_env` reads them.
-
-    Attributes:
-        observation: What it sees.
-        action: What it does.
-    """
-
-    observation: gymnasium.Space
-    action: gymnasium.Space
-
-    def observation_space(self, player: int = 0) -> gymnasium.Space:
-        """Returns what the agent sees."""
-        del player
-        return self.observation
-
-    def action_space(self, player: int = 0) -> gymnasium.Space:
-        """Returns what the agent does."""
-        del player
-        return self.action
 
 
 def make_game(env: Any, params: Any = None) -> tuple[Any, Any]:
@@ -92,13 +69,6 @@ def make_game(env: Any, params: Any = None) -> tuple[Any, Any]:
         )
     chosen = own if params is None else params
     return game, game.default_params if chosen is None else chosen
-
-
-def seat_of(env: Any) -> Any:
-    """Returns what `from_env` reads the spaces of."""
-    if isinstance(env, VectorEnv):
-        return Seat(env.single_observation_space, env.single_action_space)
-    return env
 
 
 def make_agent(
@@ -142,7 +112,7 @@ def make_agent(
     agent_class, config_class = known
     config = config_class(**cfg) if isinstance(cfg, dict) else cfg
     config = config_class() if config is None else config
-    return agent_class.from_env(seat_of(env), config, **networks)
+    return agent_class.from_env(seated(env), config, **networks)
 
 
 def find_device(device: Any) -> Any:

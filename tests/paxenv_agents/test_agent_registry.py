@@ -1,7 +1,11 @@
 """Names of agents: aliases, suggestions, refusals, and an import without JAX."""
 
+import gymnasium
+import jax
+import numpy as np
 import pytest
 
+import paxenv
 import paxenv_agents
 from paxenv.envs.coin_game import CoinGame
 from paxenv.envs.iterated_matrix_game import IteratedMatrixGame
@@ -65,6 +69,63 @@ def test_name_as_an_attribute_makes_the_agent():
     assert "TitForTat" in dir(paxenv_agents)
     with pytest.raises(AttributeError, match="no attribute 'TitForTatt'"):
         _ = paxenv_agents.TitForTatt
+
+
+def test_a_name_makes_an_agent_by_from_env_as_a_class_does():
+    env = IteratedMatrixGame(3)
+    made = paxenv_agents.TitForTat.from_env(env, player=1)
+    assert made == make_agent("TitForTat", env, player=1)
+    assert paxenv_agents.TitForTat(env=env, player=1) == made
+    vector = paxenv_agents.MemoryOne.from_env(env, p=(1, 0, 1, 0), p0=1)
+    assert paxenv_agents.MemoryOne(env=env, p=(1, 0, 1, 0), p0=1) == vector
+
+
+LEARNERS = {
+    "CartPole-v1": ("PPO", "RecurrentPPO", "DQN"),
+    "Pendulum-v1": ("PPO", "RecurrentPPO", "SAC"),
+}
+
+
+@pytest.mark.parametrize(
+    ("game", "name"), [(game, name) for game in LEARNERS for name in LEARNERS[game]]
+)
+def test_a_learner_is_made_for_native_and_gymnasium_environments(game, name):
+    """By its class, by `from_env` and by its name; the spaces are those of one game."""
+    learner = getattr(paxenv_agents, name)
+    config = learner.config_class(gamma=0.5)
+    vector = gymnasium.make_vec(game, num_envs=2)
+    native, _ = paxenv.make(game)
+    for env in (native, gymnasium.make(game), vector):
+        agent = learner(env=env, cfg=config)
+        assert agent == learner.from_env(env, config)
+        assert agent == learner(env, config)
+        assert agent == make_agent(name, env, gamma=0.5)
+        assert agent.config == config
+    assert agent.observation_space == vector.single_observation_space
+    assert agent.action_space == vector.single_action_space
+    assert learner(env=native, cfg={"gamma": 0.5}).config == config
+    with pytest.raises(ValueError, match="did you mean 'gamma'"):
+        learner(env=native, cfg={"gama": 0.5})
+
+
+@pytest.mark.parametrize(
+    ("game", "name"),
+    [
+        *(("IPD", "TitForTat"), ("IPD", "AllC"), ("IPD", "TitForTatHarsh")),
+        *(("CoinGame", "OwnCoin"), ("CoinGame", "Random")),
+    ],
+)
+def test_a_strategy_is_made_for_environments_of_gymnasium(game, name):
+    plain = gymnasium.make(f"pax/{game}-v0", num_inner_steps=4)
+    vector = gymnasium.make_vec(f"pax/{game}-v0", num_envs=2, num_inner_steps=4)
+    for env in (plain, vector):
+        agent = getattr(paxenv_agents, name).from_env(env)
+        state, memory = agent.make_initial_state(
+            jax.random.key(0), agent.init_hidden(1)[0]
+        )
+        obs, _ = plain.reset(seed=0)
+        action, _, _ = agent.policy(state, obs, memory)
+        assert plain.action_space.contains(np.int64(action))
 
 
 def test_option_of_the_caller_wins_over_that_of_the_name():

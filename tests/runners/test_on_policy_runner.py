@@ -372,6 +372,10 @@ def test_an_agent_that_is_ready_is_taken_as_it_is():
     runner = OnPolicyRunner((env, params), agent=agent, cfg=CONFIG, num_envs=NUM_ENVS)
 
     assert runner.agent == agent
+    made = OnPolicyRunner(
+        (env, params), agent=PPO(env=env, cfg=CONFIG), num_envs=NUM_ENVS
+    )
+    assert made.agent == agent
     with pytest.raises(ValueError, match="leave out agent, or actor_cfg"):
         cart_pole(agent=agent, actor_cfg={})
     with pytest.raises(ValueError, match="cfg is not the config of the agent"):
