@@ -51,7 +51,7 @@ def main() -> None:
         actions, _ = model.predict(obs)
         obs, reward, _, infos = envs.step(actions)
         rewards.append(reward)
-    both = np.mean([info["episode_metrics"]["returns"] for info in infos], axis=0)
+    both = np.mean([info["episode_metrics/returns"] for info in infos], axis=0)
     curve = np.mean(rewards, axis=1).reshape(NUM_EPISODES, NUM_STEPS).mean(axis=1)
     print(f"PPO's reward a step, first to last episode: {curve.round(2).tolist()}")
     ours, theirs = both / TRIAL

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from flax import struct
 
-from paxenv.registry import closest
+from paxenv.registry import unknown_option
 
 Params = TypeVar("Params", bound="GameParams")
 
@@ -55,17 +55,13 @@ def from_numbers(kind: type[Params], numbers: Mapping[str, Any]) -> Params:
         numbers: Values by field name; whole numbers are taken as floats.
 
     Raises:
-        ValueError: If a name is no field of `kind`, or a probability is out of range.
+        UnknownOptionError: If a name is no field of `kind`.
+        ValueError: If a probability is out of range.
     """
     known = [field.name for field in dataclasses.fields(kind)]
     for name in numbers:
         if name not in known:
-            near = closest(name, known)
-            hint = f", did you mean {near[0]!r}?" if near else "."
-            raise ValueError(
-                f"there is no option or number {name!r}{hint} The numbers: "
-                f"{', '.join(known)}"
-            )
+            raise unknown_option(kind.__name__, name, known)
     if "continuation_prob" in numbers:
         probability("continuation_prob", numbers["continuation_prob"])
     return kind(**{name: as_floats(value) for name, value in numbers.items()})

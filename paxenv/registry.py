@@ -5,11 +5,20 @@ import difflib
 import importlib
 import inspect
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 NAMESPACE = "pax"
 MAX_SUGGESTIONS = 3
+#: What other libraries call an option of ours, which no spelling would suggest.
+SYNONYMS = {
+    "max_episode_steps": "num_inner_steps",
+    "max_steps_in_episode": "num_inner_steps",
+    "max_cycles": "num_inner_steps",
+    "num_steps": "num_inner_steps",
+    "episode_length": "num_inner_steps",
+    "lr": "learning_rate",
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,6 +48,15 @@ class GameSpec:
 
 class UnknownGameError(ValueError):
     """An id that names no game; the message lists the closest ones."""
+
+
+class UnknownOptionError(TypeError, ValueError):
+    """A keyword that a game or an agent does not take; the message names the nearest.
+
+    It is a `TypeError` as an unknown keyword of any Python function, since callers try
+    keywords and read the message (TorchRL tries `frameskip`), and a `ValueError` as
+    every other setting that is refused.
+    """
 
 
 _GAMES: dict[str, GameSpec] = {}
@@ -82,7 +100,8 @@ def make(id: str, **kwargs: Any) -> tuple[Any, Any]:
 
     Raises:
         UnknownGameError: If no game has this id.
-        ValueError: If an option is unknown or has a value the game refuses.
+        UnknownOptionError: If the game has no such option.
+        ValueError: If an option has a value the game refuses.
 
     Example:
         >>> env, params = paxenv.make("IPD", num_inner_steps=10)
@@ -95,12 +114,26 @@ def make(id: str, **kwargs: Any) -> tuple[Any, Any]:
 
 
 def closest(name: str, known: list[str]) -> list[str]:
-    """Returns up to three known names that resemble `name`, best first."""
+    """Returns up to three known names that resemble `name` or mean it, best first."""
     folded = {k.lower(): k for k in known}
     matches = difflib.get_close_matches(
         name.lower(), folded, n=MAX_SUGGESTIONS, cutoff=0.5
     )
-    return [folded[m] for m in matches]
+    meant = [SYNONYMS[name]] if SYNONYMS.get(name) in known else []
+    return list(dict.fromkeys([*meant, *(folded[m] for m in matches)]))[
+        :MAX_SUGGESTIONS
+    ]
+
+
+def unknown_option(whose: str, name: str, known: Iterable[str]) -> UnknownOptionError:
+    """Returns the error of a keyword that is no option, with those that are."""
+    options = list(known)
+    near = closest(name, options)
+    hint = f"; did you mean {near[0]!r}?" if near else "."
+    return UnknownOptionError(
+        f"{whose} has no option {name!r} (unexpected keyword argument {name!r}){hint} "
+        f"Its options: {', '.join(options) or 'none'}"
+    )
 
 
 def _check_options(id: str, function: Any, options: dict[str, Any]) -> None:
@@ -110,11 +143,7 @@ def _check_options(id: str, function: Any, options: dict[str, Any]) -> None:
     known = [p.name for p in parameters]
     unknown = [name for name in options if name not in known]
     if unknown:
-        near = closest(unknown[0], known)
-        hint = f", did you mean {near[0]!r}?" if near else "."
-        raise ValueError(
-            f"{id} has no option {unknown[0]!r}{hint} Its options: {', '.join(known)}"
-        )
+        raise unknown_option(id, unknown[0], known)
 
 
 def _hint(full: str) -> str:

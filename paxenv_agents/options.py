@@ -5,7 +5,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, TypeVar
 
-from paxenv.registry import closest
+from paxenv.registry import unknown_option
 from paxenv_agents import networks
 
 Config = TypeVar("Config")
@@ -43,17 +43,13 @@ def with_overrides(config: Config, overrides: Mapping[str, Any]) -> Config:
     """Returns the config with options replaced by name.
 
     Raises:
-        ValueError: If a name is no option (names the nearest), or a value is refused.
+        UnknownOptionError: If a name is no option; names the nearest.
+        ValueError: If a value is refused.
     """
     known = [field.name for field in dataclasses.fields(config)]  # type: ignore[arg-type]
     for name in overrides:
         if name not in known:
-            near = closest(name, known)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
-            raise ValueError(
-                f"{type(config).__name__} has no option {name!r}{hint} "
-                f"Its options: {', '.join(known)}"
-            )
+            raise unknown_option(type(config).__name__, name, known)
     return dataclasses.replace(config, **overrides)  # type: ignore[type-var]
 
 

@@ -4,11 +4,11 @@ from typing import Any
 
 import gymnasium
 
-from paxenv.adapters import pictures
+from paxenv.adapters import horizons, infos, pictures
 from paxenv.adapters.actions import checked_action
 from paxenv.adapters.forking import check_not_forked
 from paxenv.adapters.opponents import make_single_player
-from paxenv.adapters.stream import Stream, as_info, as_observation, as_space
+from paxenv.adapters.stream import Stream, as_observation, as_space
 
 
 class GymnasiumEnv(gymnasium.Env):
@@ -22,14 +22,17 @@ class GymnasiumEnv(gymnasium.Env):
     players' `rewards` where there are opponents; `info["valid"]` is False at a reset,
     where the rest is zeros.
     `info["terminated"]` and `info["truncated"]` are those of the inner episode. The
-    step that ends the trial adds `info["episode_metrics"]`: all players' `returns`,
-    sums of the metrics, and the game's statistics (NaN: nothing was counted).
+    step that ends the trial adds `info["episode_metrics/..."]`: all players'
+    `returns`, sums of the metrics, and the game's statistics (NaN: nothing was
+    counted). What a step says by itself is under `info["metrics/..."]`. With
+    `info="nested"` both are dictionaries.
 
     Args:
         game_id: Id of the game, such as `"IPD"`.
         player: Our seat, from 0.
         opponent: Who plays the other seats; see `opponents.make_single_player`.
         opponent_learns: Whether it learns within the trial.
+        info: `"flat"` for info without dictionaries inside, or `"nested"`.
         render_mode: None, `"rgb_array"` or `"ansi"`.
         **options: Options of the game; see `paxenv.make`.
 
@@ -43,6 +46,8 @@ class GymnasiumEnv(gymnasium.Env):
         "render_fps": pictures.RENDER_FPS,
     }
 
+    _spec: Any = None
+
     def __init__(
         self,
         game_id: str,
@@ -50,6 +55,7 @@ class GymnasiumEnv(gymnasium.Env):
         player: int = 0,
         opponent: Any = None,
         opponent_learns: bool = False,
+        info: str = "flat",
         render_mode: str | None = None,
         **options: Any,
     ) -> None:
@@ -62,7 +68,16 @@ class GymnasiumEnv(gymnasium.Env):
         env, params = self.native
         self.observation_space = as_space(env.observation_space(0))
         self.action_space = as_space(env.action_space(0))
-        self._stream = Stream(env, params)
+        self._stream = Stream(env, params, info)
+
+    @property
+    def spec(self) -> Any:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Gymnasium's spec, with the steps after which time is up."""
+        return self._spec
+
+    @spec.setter
+    def spec(self, spec: Any) -> None:  # pyright: ignore
+        self._spec = horizons.with_horizon(spec, self.native[0])
 
     @property
     def state(self) -> Any:
@@ -80,7 +95,7 @@ class GymnasiumEnv(gymnasium.Env):
         obs, info = self._stream.open(seed)
         if self._np_random is None or seed is not None:
             super().reset(seed=self._stream.seed)
-        return as_observation(obs), as_info(info)
+        return as_observation(obs), infos.plain(info)
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Plays one action.
@@ -93,7 +108,7 @@ class GymnasiumEnv(gymnasium.Env):
         action = checked_action(action, self.action_space, self._player)
         obs, reward, terminated, truncated, info = self._stream.play(action)
         ends = bool(terminated), bool(truncated)
-        return as_observation(obs), float(reward), *ends, as_info(info)
+        return as_observation(obs), float(reward), *ends, infos.plain(info)
 
     def render(self) -> Any:
         """Returns the whole game: an image, uint8 `[height, width, 3]`, or text."""

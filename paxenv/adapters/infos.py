@@ -1,9 +1,46 @@
-"""Gymnasium's vector form of info: entries as arrays, with masks of who has them."""
+"""The forms of info: flat or nested, and Gymnasium's vector form with masks."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import jax
 import numpy as np
+
+#: How entries that belong together are named: `metrics/welfare`, or in dictionaries.
+FORMS = ("flat", "nested")
+
+
+def check_form(form: str) -> str:
+    """Returns `form`.
+
+    Raises:
+        ValueError: If it is not one of `FORMS`.
+    """
+    if form not in FORMS:
+        raise ValueError(f"info must be one of {FORMS}, got {form!r}")
+    return form
+
+
+def arranged(entries: dict[str, Any], form: str) -> dict[str, Any]:
+    """Returns nested entries in one of the `FORMS`."""
+    return entries if form == "nested" else dict(_flat(entries))
+
+
+def lane_of(entries: dict[str, Any], lane: int) -> dict[str, Any]:
+    """Returns one lane's entries of the vector form, without the masks."""
+    return {
+        name: lane_of(value, lane) if isinstance(value, dict) else value[lane]
+        for name, value in entries.items()
+        if not name.startswith("_")
+    }
+
+
+def plain(entries: dict[str, Any]) -> dict[str, Any]:
+    """Returns entries of NumPy arrays with scalars as Python numbers."""
+    return {
+        name: plain(value) if isinstance(value, dict) else _plain(value)
+        for name, value in entries.items()
+    }
 
 
 def at(mask: np.ndarray, entries: dict[str, Any]) -> dict[str, Any]:
@@ -30,3 +67,17 @@ def objects(obs: Any, mask: np.ndarray) -> np.ndarray:
     for lane in np.flatnonzero(mask):
         picked[lane] = jax.tree.map(lambda x, lane=lane: x[lane].copy(), obs)
     return picked
+
+
+def _flat(entries: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in entries.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{prefix}{name}/")
+        else:
+            yield prefix + name, value
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return tuple(_plain(v) for v in value)
+    return value.item() if value.ndim == 0 else value

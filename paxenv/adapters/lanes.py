@@ -185,9 +185,9 @@ def play_many(
     return lanes, pack(transition), ending
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1))
+@functools.partial(jax.jit, static_argnums=(0, 1, 2))
 def play_many_on_device(
-    env: Any, mode: AutoresetMode, lanes: Lane, actions: Any, params: Any
+    env: Any, mode: AutoresetMode, form: str, lanes: Lane, actions: Any, params: Any
 ) -> tuple[Lane, Transition]:
     """Steps all lanes under an autoreset mode, compiled, with info in vector form.
 
@@ -196,13 +196,14 @@ def play_many_on_device(
     lanes, transition, ending = _all_played(env, mode, lanes, actions, params)
     named = jax.vmap(functools.partial(statistics, env))(totals_of(lanes, ending))
     done = transition.terminated | transition.truncated
-    info = infos.masked(jnp.ones_like(done), transition.info)
-    metrics = infos.masked(done, {"episode_metrics": named})
+    info = infos.masked(jnp.ones_like(done), infos.arranged(transition.info, form))
+    metrics = infos.masked(done, infos.arranged({"episode_metrics": named}, form))
     if ending is None:
         info |= metrics
     else:
         info |= {"final_obs": ending.obs, "_final_obs": done}
-        info |= {"final_info": infos.masked(done, ending.info) | metrics}
+        last_info = infos.arranged(ending.info, form)
+        info |= {"final_info": infos.masked(done, last_info) | metrics}
         info |= {"_final_info": done}
     return lanes, jax.tree.map(jnp.copy, transition._replace(info=info))
 

@@ -1,16 +1,18 @@
 """All seats of a game as a PettingZoo parallel environment."""
 
+import functools
 from typing import Any
 
+import gymnasium
 import jax
 import numpy as np
 from pettingzoo import ParallelEnv
 
 from paxenv import registry
-from paxenv.adapters import pictures
+from paxenv.adapters import horizons, infos, pictures
 from paxenv.adapters.actions import checked_action
 from paxenv.adapters.forking import check_not_forked
-from paxenv.adapters.stream import Stream, as_info, as_observation, as_space
+from paxenv.adapters.stream import Stream, as_observation, as_space, joined_space
 
 
 class PettingZooEnv(ParallelEnv):
@@ -24,6 +26,7 @@ class PettingZooEnv(ParallelEnv):
     Args:
         game_id: Id of the game, such as `"CoinGame"`.
         max_cycles: Another name of `num_inner_steps`.
+        info: `"flat"` for infos without dictionaries inside, or `"nested"`.
         render_mode: None, `"rgb_array"` or `"ansi"`.
         **options: Options of the game; see `paxenv.make`.
 
@@ -44,12 +47,13 @@ class PettingZooEnv(ParallelEnv):
         game_id: str,
         *,
         max_cycles: int | None = None,
+        info: str = "flat",
         render_mode: str | None = None,
         **options: Any,
     ) -> None:
         check_not_forked()
         self.render_mode = pictures.check_render_mode(render_mode)
-        options = _with_max_cycles(max_cycles, options)
+        options = horizons.with_max_cycles(max_cycles, options)
         self.native = registry.make(game_id, **_without_opponent(options))
         self.metadata = {**self.metadata, "name": registry.find(game_id).id}
         env, params = self.native
@@ -62,7 +66,7 @@ class PettingZooEnv(ParallelEnv):
         self.action_spaces = self._by_agent(
             [as_space(env.action_space(p)) for p in seats]
         )
-        self._stream = Stream(env, params)
+        self._stream = Stream(env, params, info)
 
     def observation_space(self, agent: str) -> Any:
         """Returns an agent's observation space, the same object at every call."""
@@ -119,6 +123,24 @@ class PettingZooEnv(ParallelEnv):
             self._infos(info),
         )
 
+    @functools.cached_property
+    def state_space(self) -> gymnasium.spaces.Box:
+        """The space of `state`."""
+        seats = range(self.native[0].num_players)
+        return joined_space([self.native[0].observation_space(p) for p in seats])
+
+    def state(self) -> np.ndarray:
+        """Returns what all players see, in one vector, for critics of all of them.
+
+        The players' observations follow each other in player order, each flattened;
+        an index is one number. Also after the end of a trial.
+
+        Raises:
+            gymnasium.error.ResetNeeded: Before the first reset.
+        """
+        parts = [np.ravel(leaf) for leaf in jax.tree.leaves(self._stream.obs)]
+        return np.concatenate(parts).astype(self.state_space.dtype)
+
     def render(self) -> Any:
         """Returns the game: an image, uint8 `[height, width, 3]`, or text."""
         frame = self._stream.frame()
@@ -152,7 +174,7 @@ class PettingZooEnv(ParallelEnv):
     def _infos(self, info: dict[str, Any]) -> dict[str, Any]:
         """Returns the same info for all agents, each with arrays of its own."""
         return {
-            agent: as_info(jax.tree.map(np.copy, info))
+            agent: infos.plain(jax.tree.map(np.copy, info))
             for agent in self.possible_agents
         }
 
@@ -162,7 +184,7 @@ def parallel_env(id: str, **kwargs: Any) -> PettingZooEnv:
 
     Args:
         id: Id of the game, such as `"CoinGame-v0"`.
-        **kwargs: `max_cycles`, `render_mode` and options of the game.
+        **kwargs: `max_cycles`, `info`, `render_mode` and options of the game.
 
     Example:
         >>> env = paxenv.parallel_env("IPD", max_cycles=10)
@@ -172,18 +194,6 @@ def parallel_env(id: str, **kwargs: Any) -> PettingZooEnv:
         ...     observations, rewards, terminated, truncated, infos = env.step(actions)
     """
     return PettingZooEnv(id, **kwargs)
-
-
-def _with_max_cycles(max_cycles: int | None, options: dict[str, Any]) -> dict[str, Any]:
-    if max_cycles is None:
-        return options
-    steps = options.get("num_inner_steps", max_cycles)
-    if steps != max_cycles:
-        raise ValueError(
-            f"max_cycles={max_cycles!r} and num_inner_steps={steps!r} differ; they are "
-            "two names of one option"
-        )
-    return {**options, "num_inner_steps": max_cycles}
 
 
 def _without_opponent(options: dict[str, Any]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from gymnasium.vector import AutoresetMode
 
+from paxenv.adapters import infos as infos_of
 from paxenv.adapters.vector_env import GymnasiumVectorEnv
 
 try:
@@ -25,8 +26,9 @@ class SB3VecEnv(VecEnv):
     """A vector environment in the form that Stable-Baselines3 trains on.
 
     At the end of a trial `infos[i]` holds `terminal_observation`,
-    `TimeLimit.truncated`, `episode_metrics` and, as from a `Monitor`, `episode` with
-    the return `r`, the length `l` and the seconds `t` since the environment was made.
+    `TimeLimit.truncated`, `episode_metrics/...` and, as from a `Monitor`, `episode`
+    with the return `r`, the length `l` and the seconds `t` since the environment was
+    made.
 
     Args:
         venv: The vector environment, in mode `SAME_STEP` with NumPy arrays.
@@ -76,6 +78,7 @@ class SB3VecEnv(VecEnv):
         self._returns += rewards
         self._lengths += 1
         infos: list[dict[str, Any]] = [{} for _ in range(self.num_envs)]
+        metrics = {k: v for k, v in info.get("final_info", {}).items() if _is_metric(k)}
         for i in np.flatnonzero(dones).tolist():
             infos[i] = {
                 "terminal_observation": info["final_obs"][i],
@@ -85,7 +88,7 @@ class SB3VecEnv(VecEnv):
                     "l": int(self._lengths[i]),
                     "t": round(time.perf_counter() - self._started, 6),
                 },
-                "episode_metrics": _lane_of(info["final_info"]["episode_metrics"], i),
+                **infos_of.plain(infos_of.lane_of(metrics, i)),
             }
         self._returns[dones] = 0.0
         self._lengths[dones] = 0
@@ -133,7 +136,8 @@ def sb3_vec_env(id: str, num_envs: int, *, seed: int = 0, **kwargs: Any) -> SB3V
         id: Id of the game, such as `"IPD-v0"`.
         num_envs: The number of lanes.
         seed: Seed of lane 0; lane i gets `seed + i`.
-        **kwargs: `player`, `opponent`, `render_mode` and options of the game.
+        **kwargs: `player`, `opponent`, `opponent_learns`, `info`, `max_episode_steps`,
+            `render_mode` and options of the game.
 
     Example:
         >>> env = paxenv.sb3_vec_env("IPD", num_envs=16, opponent="TitForTat")
@@ -145,7 +149,5 @@ def sb3_vec_env(id: str, num_envs: int, *, seed: int = 0, **kwargs: Any) -> SB3V
     return SB3VecEnv(venv, seed)
 
 
-def _lane_of(entries: dict[str, Any], lane: int) -> dict[str, Any]:
-    """Returns one lane's entries of a vector info, scalars as Python numbers."""
-    picked = {k: v[lane] for k, v in entries.items() if not k.startswith("_")}
-    return {k: v.item() if v.ndim == 0 else v for k, v in picked.items()}
+def _is_metric(name: str) -> bool:
+    return name.partition("/")[0] == "episode_metrics"

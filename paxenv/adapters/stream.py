@@ -1,6 +1,7 @@
 """One lane on the host, as the environments of a single game step it."""
 
 import copy
+from collections.abc import Sequence
 from typing import Any
 
 import gymnasium
@@ -9,7 +10,7 @@ import numpy as np
 from gymnasium.error import ResetNeeded
 
 from paxenv import keys
-from paxenv.adapters import lanes
+from paxenv.adapters import infos, lanes
 from paxenv.adapters.packing import Packed
 from paxenv.adapters.pictures import frame_of
 from paxenv.environment import Frame
@@ -21,14 +22,16 @@ class Stream:
     Args:
         env: The game.
         params: Its numbers.
+        form: How info is arranged, one of `infos.FORMS`.
 
     Attributes:
         seed: The seed of the lane, None before the first trial.
         over: Whether there is no trial to step: none was opened, or it has ended.
     """
 
-    def __init__(self, env: Any, params: Any) -> None:
+    def __init__(self, env: Any, params: Any, form: str) -> None:
         self.env, self.params = env, params
+        self.form = infos.check_form(form)
         self.seed: int | None = None
         self.over = True
         self._e = 0
@@ -40,6 +43,17 @@ class Stream:
     def state(self) -> Any:
         """The native state, None before the first trial."""
         return None if self._lane is None else lanes.unpack(self._lane).state
+
+    @property
+    def obs(self) -> Any:
+        """What the players see, in fresh arrays.
+
+        Raises:
+            gymnasium.error.ResetNeeded: Before the first trial.
+        """
+        if self._lane is None:
+            raise ResetNeeded("there are no observations before the first reset")
+        return jax.tree.map(np.array, lanes.unpack(self._lane).obs)
 
     def open(self, seed: int | None) -> tuple[Any, dict[str, Any]]:
         """Opens trial 0 of `seed`, or the next one of the last seed.
@@ -60,9 +74,9 @@ class Stream:
         lane_key = keys.lane(seed)
         self._lane = lanes.open_one(self.env, lane_key, np.int32(e), self.params)
         self.seed, self._e, self._last, self.over = seed, e, None, False
-        obs = jax.tree.map(np.array, lanes.unpack(self._lane).obs)
+        obs = self.obs
         info = jax.tree.map(lambda s: np.zeros(s.shape, s.dtype), self._info_shapes)
-        return obs, info
+        return obs, infos.arranged(info, self.form)
 
     def play(self, action: Any) -> lanes.Transition:
         """Plays one checked action; the end of a trial adds its statistics to info.
@@ -76,10 +90,11 @@ class Stream:
         self._last = action, packed
         transition = packed.read()
         self.over = bool(transition.terminated or transition.truncated)
+        info = transition.info
         if self.over:
             named = lanes.statistics_of_one(self.env, self._lane).read()
-            transition.info["episode_metrics"] = named
-        return transition
+            info = {**info, "episode_metrics": named}
+        return transition._replace(info=infos.arranged(info, self.form))
 
     def check_open(self) -> None:
         """Raises ResetNeeded if there is no trial to step."""
@@ -113,6 +128,17 @@ def as_space(space: gymnasium.Space) -> gymnasium.Space:
     return copy.deepcopy(space)
 
 
+def joined_space(spaces: Sequence[gymnasium.Space]) -> gymnasium.spaces.Box:
+    """Returns the space of all numbers of some spaces' members, in one vector.
+
+    Raises:
+        TypeError: If one of them is neither discrete, a Box, nor made of such.
+    """
+    lows, highs = zip(*(bounds for s in spaces for bounds in _bounds(s)), strict=True)
+    low, high = np.concatenate(lows), np.concatenate(highs)
+    return gymnasium.spaces.Box(low, high, dtype=low.dtype.type)
+
+
 def as_observation(obs: Any) -> Any:
     """Returns an observation of NumPy arrays with indices as `np.int64`."""
 
@@ -122,15 +148,21 @@ def as_observation(obs: Any) -> Any:
     return convert(obs) if isinstance(obs, np.ndarray) else jax.tree.map(convert, obs)
 
 
-def as_info(info: dict[str, Any]) -> dict[str, Any]:
-    """Returns a dictionary of NumPy arrays with scalars as Python numbers."""
-    return {
-        name: as_info(value) if isinstance(value, dict) else _plain(value)
-        for name, value in info.items()
-    }
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, tuple):
-        return tuple(_plain(v) for v in value)
-    return value.item() if value.ndim == 0 else value
+def _bounds(space: gymnasium.Space) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Returns (low, high) of each array of a space's members, flattened."""
+    if isinstance(space, gymnasium.spaces.Tuple):
+        return [bounds for part in space.spaces for bounds in _bounds(part)]
+    if isinstance(space, gymnasium.spaces.Dict):
+        names = sorted(space.spaces)
+        return [bounds for name in names for bounds in _bounds(space.spaces[name])]
+    if isinstance(space, gymnasium.spaces.Discrete):
+        first = int(space.start)
+        ends = (first, first + int(space.n) - 1)
+    elif isinstance(space, gymnasium.spaces.MultiDiscrete):
+        ends = (space.start, space.start + space.nvec - 1)
+    elif isinstance(space, gymnasium.spaces.Box):
+        ends = (space.low, space.high)
+    else:
+        raise TypeError(f"observations in {space} have no place in a vector")
+    low, high = (np.ravel(np.asarray(end, space.dtype)) for end in ends)
+    return [(low, high)]

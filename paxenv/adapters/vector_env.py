@@ -12,7 +12,7 @@ from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 
 from paxenv import keys
-from paxenv.adapters import infos, lanes, pictures
+from paxenv.adapters import horizons, infos, lanes, pictures
 from paxenv.adapters.actions import checked_actions
 from paxenv.adapters.arrays import check_arrays, convert
 from paxenv.adapters.forking import check_not_forked
@@ -42,6 +42,8 @@ class GymnasiumVectorEnv(gymnasium.vector.VectorEnv):
         arrays: `"numpy"` for writable copies; `"jax"` or `"torch"` for arrays that
             stay on the device, where `final_obs`, `final_info` and `episode_metrics`
             are whole arrays and their masks tell which lanes count.
+        info: `"flat"` for info without dictionaries inside, or `"nested"`.
+        max_episode_steps: Steps of a trial, another way to say `num_inner_steps`.
         render_mode: None, `"rgb_array"` or `"ansi"`.
         **options: Options of the game; see `paxenv.make`.
 
@@ -56,6 +58,8 @@ class GymnasiumVectorEnv(gymnasium.vector.VectorEnv):
         "autoreset_mode": AutoresetMode.NEXT_STEP,
     }
 
+    _spec: Any = None
+
     def __init__(
         self,
         game_id: str,
@@ -66,6 +70,8 @@ class GymnasiumVectorEnv(gymnasium.vector.VectorEnv):
         opponent_learns: bool = False,
         autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
         arrays: str = "numpy",
+        info: str = "flat",
+        max_episode_steps: int | None = None,
         render_mode: str | None = None,
         **options: Any,
     ) -> None:
@@ -74,7 +80,9 @@ class GymnasiumVectorEnv(gymnasium.vector.VectorEnv):
         self.autoreset_mode = _checked_mode(autoreset_mode)
         self.metadata = {**self.metadata, "autoreset_mode": self.autoreset_mode}
         self.arrays = check_arrays(arrays)
+        self.form = infos.check_form(info)
         self.render_mode = pictures.check_render_mode(render_mode)
+        options = horizons.with_max_episode_steps(game_id, max_episode_steps, options)
         self.native = make_single_player(
             game_id, player, opponent, opponent_learns, **options
         )
@@ -87,6 +95,15 @@ class GymnasiumVectorEnv(gymnasium.vector.VectorEnv):
         self._info_shapes = lanes.info_shapes(env, params)
         self._lanes: lanes.Lane | None = None
         self._last: tuple[Any, Any] | None = None
+
+    @property
+    def spec(self) -> Any:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Gymnasium's spec, with the steps after which time is up."""
+        return self._spec
+
+    @spec.setter
+    def spec(self, spec: Any) -> None:  # pyright: ignore
+        self._spec = horizons.with_horizon(spec, self.native[0])
 
     @property
     def state(self) -> Any:
@@ -189,7 +206,8 @@ class GymnasiumVectorEnv(gymnasium.vector.VectorEnv):
         )
         self._last = actions, packed
         transition = packed.read()
-        info = infos.at(np.ones(self.num_envs, bool), transition.info)
+        shown = infos.arranged(transition.info, self.form)
+        info = infos.at(np.ones(self.num_envs, bool), shown)
         done = transition.terminated | transition.truncated
         if done.any():
             info |= self._endings(done, ending)
@@ -200,13 +218,15 @@ class GymnasiumVectorEnv(gymnasium.vector.VectorEnv):
         assert self._lanes is not None
         totals = lanes.totals_of(self._lanes, ending)
         named = lanes.statistics_of_many(self.native[0], totals).read()
-        metrics = infos.at(done, {"episode_metrics": named})
+        named = infos.arranged({"episode_metrics": named}, self.form)
+        metrics = infos.at(done, named)
         if ending is None:
             return metrics
         obs, last_info = convert((ending.obs, ending.info), "numpy")
         finals = {
             "final_obs": infos.objects(obs, done),
-            "final_info": infos.at(done, last_info) | metrics,
+            "final_info": infos.at(done, infos.arranged(last_info, self.form))
+            | metrics,
         }
         return finals | {f"_{name}": done.copy() for name in finals}
 
@@ -214,7 +234,7 @@ class GymnasiumVectorEnv(gymnasium.vector.VectorEnv):
         env, params = self.native
         assert self._lanes is not None
         self._lanes, transition = lanes.play_many_on_device(
-            env, self.autoreset_mode, self._lanes, actions, params
+            env, self.autoreset_mode, self.form, self._lanes, actions, params
         )
         self._last = actions, transition
         return convert(transition, self.arrays)
@@ -231,6 +251,7 @@ class GymnasiumVectorEnv(gymnasium.vector.VectorEnv):
         zeros = jax.tree.map(
             lambda s: np.zeros((n, *s.shape), s.dtype), self._info_shapes
         )
+        zeros = infos.arranged(zeros, self.form)
         opened = np.ones(n, bool) if mask is None else mask
         if self.arrays == "numpy":
             return infos.at(opened, zeros)

@@ -76,8 +76,10 @@ def make(preset: str = "pax", **options: Any) -> tuple[CoinGame, EnvParams]:
         >>> env, params = make("lola2018", num_inner_steps=20)
     """
     if preset not in PRESETS:
+        near = registry.closest(str(preset), list(PRESETS))
+        hint = f"; did you mean {near[0]!r}?" if near else ""
         raise ValueError(
-            f"there is no coin game preset {preset!r}{_near(preset, list(PRESETS))}; "
+            f"there is no coin game preset {preset!r}{hint}; "
             f"presets: {', '.join(PRESETS)}"
         )
     arguments = [field.name for field in dataclasses.fields(CoinGame) if field.init]
@@ -85,10 +87,7 @@ def make(preset: str = "pax", **options: Any) -> tuple[CoinGame, EnvParams]:
     known = [*arguments, *numbers, *_ALIASES, "preset"]
     for name in options:
         if name not in known:
-            raise ValueError(
-                f"CoinGame has no option {name!r}{_near(name, known)}; its options: "
-                f"{', '.join(known)}"
-            )
+            raise registry.unknown_option("CoinGame", name, known)
     renamed = {_ALIASES.get(name, name): value for name, value in options.items()}
     if len(renamed) < len(options):
         raise ValueError("payoff and payoff_matrix mean the same: give one of them")
@@ -99,8 +98,3 @@ def make(preset: str = "pax", **options: Any) -> tuple[CoinGame, EnvParams]:
     params = EnvParams(**{k: v for k, v in renamed.items() if k in numbers})
     chosen = {k: v for k, v in renamed.items() if k in arguments}
     return CoinGame(**{**PRESETS[preset], **chosen}), params
-
-
-def _near(name: object, known: list[str]) -> str:
-    near = registry.closest(str(name), known)
-    return f"; did you mean {near[0]!r}?" if near else ""

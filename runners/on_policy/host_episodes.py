@@ -93,9 +93,9 @@ def parts_of(
     """Returns parts of rewards and log entries of one step, `[E]` by metric name.
 
     Args:
-        infos: Of a vector environment: dicts `reward_components` and `log` by name,
-            one number or one for each game. Where a game has been reset in the step
-            that ended it, its own infos are in `final_info`.
+        infos: Of a vector environment: `reward_components` and `log` by name, as
+            dicts or as `log/name`, one number or one for each game. Where a game has
+            been reset in the step that ended it, its own infos are in `final_info`.
         num_games: E.
         ended: Whether the game's episode ended in this step, bool `[E]`.
     """
@@ -112,7 +112,9 @@ def parts_of(
 def _parts(infos: Mapping[str, Any], num_games: int) -> dict[str, np.ndarray]:
     found = {}
     for key, shown in _PARTS.items():
-        for name, values in _entries(infos.get(key) or {}):
+        inside = f"{key}/"
+        flat = {k.removeprefix(inside): infos[k] for k in infos if k.startswith(inside)}
+        for name, values in _entries({**flat, **(infos.get(key) or {})}):
             array = np.asarray(values, np.float64)
             found[f"{shown}/{name}"] = np.broadcast_to(array, (num_games,))
     return found

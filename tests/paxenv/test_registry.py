@@ -62,6 +62,12 @@ def test_unknown_option_names_the_nearest_one():
         paxenv.make("IPD", num_iner_steps=3)
 
 
+@pytest.mark.parametrize("name", ["max_episode_steps", "max_cycles", "num_steps"])
+def test_another_librarys_word_names_ours(name):
+    with pytest.raises(TypeError, match="did you mean 'num_inner_steps'"):
+        paxenv.make("IPD", **{name: 3})
+
+
 def test_options_reach_the_game():
     env, _ = paxenv.make("IPD", num_inner_steps=7, num_outer_steps=3)
     assert (env.num_inner_steps, env.num_outer_steps) == (7, 3)

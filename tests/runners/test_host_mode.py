@@ -8,6 +8,7 @@ import pytest
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from on_policy_fakes import SMALL, PartsEnv
 
+from runners.on_policy.host_episodes import parts_of
 from runners.on_policy.host_rollouts import HostProgram
 from runners.on_policy.runner import OnPolicyRunner
 from runners.program import run_keys
@@ -55,6 +56,18 @@ def test_parts_of_rewards_are_sums_over_whole_episodes(mode, as_time_out):
         assert stats["episode/mean_length"] == 5.0
         assert stats["episode/truncated_fraction"] == 1.0
     assert "reward_components/velocity" not in seen[0]
+
+
+def test_parts_are_found_in_flat_infos_and_in_nested_ones():
+    """Our own adapters give flat ones; a mask has the same name behind `_`."""
+    values, mask = np.array([1.0, 2.0]), np.ones(2, bool)
+    flat = {"log//robot/x": values, "_log//robot/x": mask, "catalogue/x": values}
+    nested = {"log": {"/robot/x": values, "_/robot/x": mask}, "_log": mask}
+    for infos in (flat, nested):
+        parts = parts_of(infos, 2, np.zeros(2, bool))
+        assert {name: part.tolist() for name, part in parts.items()} == {
+            "env/robot/x": [1.0, 2.0]
+        }
 
 
 def test_the_step_that_only_resets_teaches_nothing():

@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 
 from paxenv.environment import Environment
 from paxenv.params import GameParams, from_numbers
+from paxenv.registry import unknown_option
 
 Problem = TypeVar("Problem", bound=Environment)
 Params = TypeVar("Params", bound=GameParams)
@@ -23,9 +24,14 @@ def make_problem(
             fields of `params_kind`, such as `gravity`, by name.
 
     Raises:
-        ValueError: If an option is out of range or a number is unknown.
+        UnknownOptionError: If there is no such option.
+        ValueError: If an option is out of range.
     """
     settings = [field.name for field in dataclasses.fields(kind) if field.init]
+    known = [*settings, *(field.name for field in dataclasses.fields(params_kind))]
+    for name in options:
+        if name not in known:
+            raise unknown_option(kind.name, name, known)
     env = kind(**{k: v for k, v in options.items() if k in settings})
     numbers = {k: v for k, v in options.items() if k not in settings}
     return env, from_numbers(params_kind, numbers)

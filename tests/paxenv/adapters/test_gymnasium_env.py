@@ -64,7 +64,9 @@ def test_info_has_one_structure_at_reset_and_at_steps() -> None:
     _, opening = env.reset(seed=0)
     *_, first = env.step(0)
     _, _, terminated, truncated, last = env.step(0)
-    assert opening.keys() == first.keys() == last.keys() - {"episode_metrics"}
+    totals = {name for name in last if name.startswith("episode_metrics/")}
+    assert totals
+    assert opening.keys() == first.keys() == last.keys() - totals
     assert [info["valid"] for info in (opening, first, last)] == [False, True, True]
     assert (terminated, truncated) == (False, True)
     ended = gymnasium.make("pax/IPD-v0", num_inner_steps=1, horizon="terminate")
@@ -77,13 +79,55 @@ def test_the_end_reports_totals_of_the_whole_trial() -> None:
     env.reset(seed=0)
     infos = [env.step(action)[-1] for action in (1, 1, 0, 0)]
     assert [info["truncated"] for info in infos] == [False, True, False, True]
-    assert all("episode_metrics" not in info for info in infos[:-1])
-    metrics = infos[-1]["episode_metrics"]
+    assert all("episode_metrics/returns" not in info for info in infos[:-1])
+    metrics = {
+        name.removeprefix("episode_metrics/"): value
+        for name, value in infos[-1].items()
+    }
     # DC, DD, then CC, CC: the opponent opens each inner episode with C.
     np.testing.assert_allclose(metrics["returns"], [-4.0, -7.0])
     assert metrics["welfare"] == -11.0
     np.testing.assert_array_equal(metrics["cooperation"], [2.0, 3.0])
     assert metrics["cooperation_rate/player_1"] == 0.5
+
+
+def test_info_holds_no_dictionaries_unless_they_are_asked_for() -> None:
+    """TorchRL makes a tensor of every entry."""
+    flat = gymnasium.make("pax/IPD-v0", num_inner_steps=1)
+    nested = gymnasium.make("pax/IPD-v0", num_inner_steps=1, info="nested")
+    assert flat.reset(seed=0)[1]["metrics/welfare"] == 0.0
+    assert nested.reset(seed=0)[1]["metrics"]["welfare"] == 0.0
+    plain, inside = flat.step(0)[-1], nested.step(0)[-1]
+    assert not any(isinstance(value, dict) for value in plain.values())
+    assert plain["metrics/welfare"] == inside["metrics"]["welfare"] == -2.0
+    assert plain["episode_metrics/welfare"] == inside["episode_metrics"]["welfare"]
+    with pytest.raises(ValueError, match=r"info must be one of .* got 'deep'"):
+        gymnasium.make("pax/IPD-v0", info="deep")
+
+
+def test_an_unknown_keyword_is_an_error_of_type_and_of_value() -> None:
+    """TorchRL tries `frameskip` and reads the message of a TypeError."""
+    message = r"unexpected keyword argument 'frameskip'.*Its options: .*num_inner_steps"
+    for id in ("pax/IPD-v0", "pax/CoinGame-v0", "pax/CartPole-v1"):
+        with pytest.raises(TypeError, match=message):
+            gymnasium.make(id, frameskip=1)
+        with pytest.raises(ValueError, match=message):
+            gymnasium.make_vec(id, num_envs=1, frameskip=1)
+
+
+def test_the_spec_says_when_time_is_up() -> None:
+    """And what is made again from it is cut at the same step, by the same flag."""
+    env = gymnasium.make("pax/IPD-v0", num_inner_steps=2, num_outer_steps=2)
+    assert env.spec.max_episode_steps == 4
+    again = gymnasium.make(env.spec)
+    for made in (env, again):
+        made.reset(seed=0)
+        assert [made.step(0)[2:4] for _ in range(4)] == [(False, False)] * 3 + [
+            (False, True)
+        ]
+    end = gymnasium.make("pax/IPD-v0", num_inner_steps=2, horizon="terminate")
+    assert end.spec.max_episode_steps is None
+    assert gymnasium.make("pax/IPD-v0", max_episode_steps=3).spec.max_episode_steps == 3
 
 
 def test_payoff_and_player_are_those_asked_for() -> None:

@@ -78,7 +78,7 @@ def test_the_last_step_has_all_agents_and_then_none_is_alive() -> None:
     assert all(list(part) == ["player_0", "player_1"] for part in step)
     assert step[1] == {"player_0": -3.0, "player_1": 0.0}
     assert step[3] == {"player_0": True, "player_1": True}
-    assert step[4]["player_0"]["episode_metrics"]["welfare"] == -9.0
+    assert step[4]["player_0"]["episode_metrics/welfare"] == -9.0
     assert env.agents == []
     with pytest.raises(ResetNeeded, match="after the end"):
         env.step({"player_0": 0, "player_1": 1})
@@ -191,6 +191,25 @@ def test_a_copy_plays_on_like_the_original(copied: Any) -> None:
         assert_same(env.step(actions), twin.step(actions))
     assert twin.agents == []
     assert_same(env.reset(), twin.reset())
+
+
+def test_the_state_is_what_all_players_see_in_one_vector() -> None:
+    """For critics of all of them, which PettingZoo's users expect."""
+    env = paxenv.parallel_env("IPD", max_cycles=2)
+    with pytest.raises(ResetNeeded, match="before the first reset"):
+        env.state()
+    env.reset(seed=0)
+    assert env.state().tolist() == [0, 0, 0, 0, 1] * 2
+    assert env.state_space.shape == (10,)
+    for _ in range(2):
+        env.step({"player_0": 0, "player_1": 1})
+        assert env.state().tolist() == [0, 1, 0, 0, 0, 0, 0, 1, 0, 0]
+        assert env.state_space.contains(env.state())
+    assert parallel_to_aec(env).state_space is not None
+    index = paxenv.parallel_env("IPD", observation="index")
+    index.reset(seed=0)
+    assert index.state().tolist() == [4, 4]
+    assert index.state_space.contains(index.state())
 
 
 def test_max_cycles_is_another_name_of_num_inner_steps() -> None:

@@ -47,6 +47,7 @@ def test_an_id_in_lower_case_is_an_error_that_names_the_game(make) -> None:
 
 
 def test_ids_have_no_time_limit_of_their_own() -> None:
+    """It would cut games that are made longer; the spec of a made one has its own."""
     for game in GAMES:
         assert gymnasium.spec(game).max_episode_steps is None
         assert pettingzoo.spec("parallel", game).max_cycles is None

@@ -43,7 +43,7 @@ def test_the_end_of_a_trial_is_told_in_sb3s_way() -> None:
         assert info["terminal_observation"].tolist() == [1, 0, 0, 0, 0]
         assert info["TimeLimit.truncated"] is True
         assert (info["episode"]["r"], info["episode"]["l"]) == (-1.0, 3)
-        assert info["episode_metrics"]["welfare"] == -8.0
+        assert info["episode_metrics/welfare"] == -8.0
     ended = paxenv.sb3_vec_env("IPD", 1, num_inner_steps=1, horizon="terminate")
     ended.reset()
     assert ended.step(np.zeros(1, int))[3][0]["TimeLimit.truncated"] is False

@@ -66,12 +66,14 @@ def test_the_fast_path_is_our_batched_class_and_gets_the_keywords() -> None:
 
 
 @pytest.mark.slow
-def test_infos_equal_those_of_gymnasiums_own_vector_env() -> None:
+@pytest.mark.parametrize("form", ["flat", "nested"])
+def test_infos_equal_those_of_gymnasiums_own_vector_env(form: str) -> None:
     for mode in (AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP):
-        ours = make(num_envs=2, num_inner_steps=2, autoreset_mode=mode)
+        ours = make(num_envs=2, num_inner_steps=2, autoreset_mode=mode, info=form)
         theirs = make(
             num_envs=2,
             num_inner_steps=2,
+            info=form,
             vectorization_mode="sync",
             vector_kwargs={"autoreset_mode": mode},
         )
@@ -139,7 +141,7 @@ def test_same_step_has_the_final_observation_in_info() -> None:
     assert info["final_info"]["valid"].all()
     assert not info["valid"].any()
     np.testing.assert_array_equal(
-        info["final_info"]["episode_metrics"]["returns"], [[-1, -7], [-1, -7]]
+        info["final_info"]["episode_metrics/returns"], [[-1, -7], [-1, -7]]
     )
 
 
@@ -152,7 +154,7 @@ def test_masks_tell_which_lanes_have_ended() -> None:
     done = terminated | truncated
     assert 0 < done.sum() < 64
     np.testing.assert_array_equal(info["_final_obs"], done)
-    np.testing.assert_array_equal(info["final_info"]["_episode_metrics"], done)
+    np.testing.assert_array_equal(info["final_info"]["_episode_metrics/welfare"], done)
     assert [final is not None for final in info["final_obs"]] == done.tolist()
 
 
@@ -186,6 +188,22 @@ def test_a_reset_zeroes_the_step_counter() -> None:
     envs.reset()
     ends = [envs.step(np.zeros(2, int))[3].all() for _ in range(10)]
     assert ends == [False] * 9 + [True]
+
+
+def test_max_episode_steps_is_the_length_of_a_trial() -> None:
+    """Gymnasium's own word; the environment and its spec say the same."""
+    envs = make(num_envs=2, max_episode_steps=3)
+    assert envs.native[0].num_inner_steps == envs.spec.max_episode_steps == 3
+    trial = make(num_envs=2, max_episode_steps=6, num_outer_steps=3)
+    assert trial.native[0].num_inner_steps == 2
+    assert trial.spec.max_episode_steps == 6
+    assert make(num_envs=2).spec.max_episode_steps == 100
+    with pytest.raises(ValueError, match=r"max_episode_steps.* 3 inner .*got 5"):
+        make(num_envs=2, max_episode_steps=5, num_outer_steps=3)
+    with pytest.raises(ValueError, match=r"max_episode_steps=3.*num_inner_steps=2"):
+        make(num_envs=2, max_episode_steps=3, num_inner_steps=2)
+    with pytest.raises(ValueError, match=r"whole number >= 1, got 0"):
+        make(num_envs=2, max_episode_steps=0)
 
 
 def test_a_mask_must_be_a_bool_for_each_lane() -> None:
@@ -277,9 +295,10 @@ def test_device_arrays_hold_the_same_numbers_as_copies() -> None:
             host, there = copies.step(actions), device.step(jnp.asarray(actions))
             assert all(isinstance(x, jax.Array) for x in jax.tree.leaves(there))
             assert_same(host[:4], jax.device_get(there[:4]))
-            assert_same(host[4]["metrics"], jax.device_get(there[4]["metrics"]))
+            for name in ("metrics/welfare", "_metrics/welfare", "metrics/cooperation"):
+                assert_same(host[4][name], jax.device_get(there[4][name]))
             done = np.asarray(there[2] | there[3])
-            for name in ("episode_metrics", "final_obs"):
+            for name in ("episode_metrics/welfare", "final_obs"):
                 if name in there[4]:
                     np.testing.assert_array_equal(there[4][f"_{name}"], done)
         if mode is AutoresetMode.SAME_STEP:
@@ -287,8 +306,8 @@ def test_device_arrays_hold_the_same_numbers_as_copies() -> None:
                 np.stack(host[4]["final_obs"]), there[4]["final_obs"]
             )
         else:
-            ended = jax.device_get(there[4]["episode_metrics"])
-            assert_same(host[4]["episode_metrics"], ended)
+            ended = jax.device_get(there[4]["episode_metrics/returns"])
+            assert_same(host[4]["episode_metrics/returns"], ended)
 
 
 def test_a_copy_plays_on_like_the_original() -> None:

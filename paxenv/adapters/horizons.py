@@ -1,0 +1,66 @@
+"""The length of an episode, in the words of Gymnasium and PettingZoo."""
+
+import copy
+from typing import Any
+
+from paxenv import registry
+
+
+def with_max_episode_steps(
+    game_id: str, steps: Any, options: dict[str, Any]
+) -> dict[str, Any]:
+    """Returns a game's options under which an episode has at most `steps` steps.
+
+    An episode is a trial, so all its inner episodes share the steps.
+
+    Raises:
+        ValueError: If the inner episodes cannot share them, or `num_inner_steps` says
+            otherwise; the message names both.
+    """
+    if steps is None:
+        return options
+    env, _ = registry.make(game_id, **options)
+    outer = env.num_outer_steps
+    whole = isinstance(steps, int) and not isinstance(steps, bool) and steps >= outer
+    if not whole or steps % outer:
+        raise ValueError(
+            f"max_episode_steps must be a multiple of the {outer} inner episodes of a "
+            f"trial, got {steps!r}"
+            if outer > 1
+            else f"max_episode_steps must be a whole number >= 1, got {steps!r}"
+        )
+    return _agreed("max_episode_steps", steps, outer, options)
+
+
+def with_max_cycles(cycles: Any, options: dict[str, Any]) -> dict[str, Any]:
+    """Returns a game's options under which `num_inner_steps` is `cycles`.
+
+    Raises:
+        ValueError: If `num_inner_steps` is another number; the message names both.
+    """
+    return options if cycles is None else _agreed("max_cycles", cycles, 1, options)
+
+
+def with_horizon(spec: Any, env: Any) -> Any:
+    """Returns a copy of a Gymnasium spec that says after how many steps time is up.
+
+    A game whose horizon is an end of its own has no such number. Whoever makes the
+    environment again from the spec gets a `TimeLimit` that cuts at the same step.
+    """
+    if spec is None or env.horizon != "truncate" or spec.max_episode_steps is not None:
+        return spec
+    spec = copy.copy(spec)
+    spec.max_episode_steps = env.num_inner_steps * env.num_outer_steps
+    return spec
+
+
+def _agreed(
+    name: str, steps: Any, num_outer_steps: int, options: dict[str, Any]
+) -> dict[str, Any]:
+    inner = steps if num_outer_steps == 1 else steps // num_outer_steps
+    given = options.get("num_inner_steps")
+    if given not in (None, inner):
+        raise ValueError(
+            f"{name}={steps!r} and num_inner_steps={given!r} differ: give one of them"
+        )
+    return {**options, "num_inner_steps": inner}
