@@ -66,6 +66,14 @@ class Agent(metaclass=AgentType):
     stores_hiddens: ClassVar[str] = "all"
 
     @property
+    def traced_options(self) -> tuple[str, ...]:
+        """Options of `config` that only enter arithmetic: no program depends on them.
+
+        Programs that `paxenv_agents.structure.jit` compiles get them as arrays.
+        """
+        return ()
+
+    @property
     def mixes_games(self) -> bool:
         """Whether what it does in a game depends on the games beside it."""
         return False

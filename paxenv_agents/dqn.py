@@ -76,6 +76,7 @@ class DQN(OffPolicy):
     config: DQNConfig = DQNConfig()
 
     config_class: ClassVar[type[OffPolicyConfig]] = DQNConfig
+    arithmetic: ClassVar[tuple[str, ...]] = ("epsilon_end", "epsilon_steps")
 
     def __post_init__(self) -> None:
         super().__post_init__()

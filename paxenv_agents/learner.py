@@ -33,6 +33,16 @@ class Learner(Agent):
 
     learns: ClassVar[bool] = True
     config_class: ClassVar[Any] = None
+    #: Options that only enter arithmetic, beside those in `state.hyper`.
+    arithmetic: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    def traced_options(self) -> tuple[str, ...]:
+        return (*self.initial_hyper(), *self.arithmetic)
+
+    def initial_hyper(self) -> Hyper:
+        """Returns the traced hyperparameters as the config sets them."""
+        return self.traced()
 
     @classmethod
     def check_config(cls, config: Any) -> None:

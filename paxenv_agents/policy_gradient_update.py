@@ -2,7 +2,7 @@
 
 import abc
 import dataclasses
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -37,6 +37,12 @@ class PolicyGradient(ActorCritic):
 
     A subclass says what its policy maximises and what its values minimise.
     """
+
+    arithmetic: ClassVar[tuple[str, ...]] = (
+        "learning_rate_end",
+        "entropy_coeff_end",
+        "num_updates",
+    )
 
     @abc.abstractmethod
     def policy_objective(
@@ -199,7 +205,8 @@ class PolicyGradient(ActorCritic):
         config, start = self.config, hyper["learning_rate"]
         if config.learning_rate_end is None:
             return start
-        num_steps = (config.num_updates or 1) * config.num_steps_of_update
+        num_updates = 1 if config.num_updates is None else config.num_updates
+        num_steps = num_updates * config.num_steps_of_update
         share = schedules.share_of_steps(step, num_steps)
         return schedules.linear(start, config.learning_rate_end, share)
 
@@ -212,7 +219,8 @@ class PolicyGradient(ActorCritic):
             share = state.timesteps / config.entropy_coeff_horizon
         else:
             update = state.opt_state.count // config.num_steps_of_update
-            share = schedules.share_of_steps(update, config.num_updates or 1)
+            num_updates = 1 if config.num_updates is None else config.num_updates
+            share = schedules.share_of_steps(update, num_updates)
         return schedules.linear(start, config.entropy_coeff_end, share)
 
 

@@ -15,9 +15,9 @@ def linear(start: Scalar, end: Scalar, share: Scalar) -> Float[Array, ""]:
     return start * (1.0 - share) + end * share
 
 
-def share_of_steps(step: int | Int[Array, ""], num_steps: int) -> Float[Array, ""]:
+def share_of_steps(step: int | Int[Array, ""], num_steps: Scalar) -> Float[Array, ""]:
     """Returns how far step number `step` (from 0) is: the last of `num_steps` is at 1.
 
     A plan of a single step stays at 0.
     """
-    return jnp.asarray(step, jnp.float32) / max(num_steps - 1, 1)
+    return jnp.asarray(step, jnp.float32) / jnp.maximum(num_steps - 1, 1)

@@ -11,6 +11,7 @@ from flax import struct
 from jax.sharding import Mesh
 
 from paxenv.environment import Environment
+from paxenv_agents import structure
 from paxenv_agents.lineup import Lineup, Slot
 from paxenv_agents.play import Trial
 from paxenv_agents.stream import Rollout
@@ -264,7 +265,7 @@ def train_chunk(
     return _train_chunk(experiment, state, jnp.asarray(num_iterations, jnp.int32))
 
 
-@functools.partial(jax.jit, static_argnums=0)
+@structure.jit("experiment")
 def _train_chunk(
     experiment: Experiment, state: RunState, num_iterations: jax.Array
 ) -> tuple[RunState, Row]:

@@ -5,14 +5,13 @@ same keys, so the same loop serves both.
 """
 
 import dataclasses
-import functools
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from paxenv_agents import replay
+from paxenv_agents import replay, structure
 from paxenv_agents.host_replay import HostReplay
 from paxenv_agents.off_policy import OffPolicy
 from paxenv_agents.replay import Minibatch, Transition
@@ -137,7 +136,7 @@ class HostReplayProgram:
         return self.ring.state_dict()["generator"]
 
 
-@functools.partial(jax.jit, static_argnums=0)
+@structure.jit("experiment")
 def _init(experiment: Experiment, keys: jax.Array, params: Any) -> RunState:
     state = map_axis(experiment.init, (0, None), 1)(keys, params)
     (learner,) = state.agents
@@ -145,7 +144,7 @@ def _init(experiment: Experiment, keys: jax.Array, params: Any) -> RunState:
     return state.replace(outer=state.outer.replace(agents=agents))
 
 
-@functools.partial(jax.jit, static_argnums=0)
+@structure.jit("experiment")
 def _play(experiment: Experiment, state: RunState) -> tuple[Any, Transition, Any]:
     """Plays one rollout: (stream, transitions, metrics), leaves `[1, ...]`."""
     row_of: Any = experiment.slots[0].agent
@@ -164,17 +163,17 @@ def _play(experiment: Experiment, state: RunState) -> tuple[Any, Transition, Any
     return map_axis(play, (0,), 1)(state)
 
 
-@functools.partial(jax.jit, static_argnums=0)
+@structure.jit("agent")
 def _learn_step(agent: OffPolicy, state: TrainingState, batch: Minibatch) -> Any:
     return agent.learn_step(state, batch)
 
 
-@functools.partial(jax.jit, static_argnums=0)
+@structure.jit("agent")
 def _with_targets(agent: OffPolicy, state: TrainingState) -> TrainingState:
     return agent.with_targets(state, state.hyper["tau"])
 
 
-_update_row = jax.jit(update_row, static_argnums=0)
+_update_row = structure.jit("slots")(update_row)
 
 
 def _stats_of_no_step(agent: OffPolicy, state: TrainingState) -> dict[str, float]:

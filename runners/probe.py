@@ -8,6 +8,7 @@ import jax
 import numpy as np
 
 from paxenv import COOPERATE
+from paxenv_agents import structure
 from paxenv_agents.lineup import Slot
 from paxenv_agents.probed import Probed
 from runners import models
@@ -110,7 +111,7 @@ def _rates(plan: Plan, probed: Any) -> np.ndarray:
     return np.asarray(_cooperation(experiment, state))
 
 
-@functools.partial(jax.jit, static_argnums=0)
+@structure.jit("experiment")
 def _cooperation(experiment: Experiment, state: RunState) -> jax.Array:
     def one(state: RunState) -> jax.Array:
         played, _ = rollout(experiment, state)

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from paxenv.keys import of_seed
+from paxenv_agents import structure
 from runners import placement
 from runners.axes import map_axis
 from runners.experiment import Experiment, RunState, rollout, train_chunk, update
@@ -43,7 +44,7 @@ def initial_state(experiment: Experiment, keys: jax.Array, params: Any) -> RunSt
     return _init(experiment, keys, params)
 
 
-@functools.partial(jax.jit, static_argnums=0)
+@structure.jit("experiment")
 def _init(experiment: Experiment, keys: jax.Array, params: Any) -> RunState:
     return map_axis(experiment.init, (0, None), keys.shape[0])(keys, params)
 
@@ -94,9 +95,7 @@ class Program:
         if mesh is not None:
             # The state stays where it lies: the compiler must not move it.
             stay = (placement.of_state(mesh, self.state), None)
-            chunk = jax.jit(
-                _run_chunk, static_argnums=0, donate_argnums=1, out_shardings=stay
-            )
+            chunk = _chunk.with_options(out_shardings=stay)
         self._lowered = chunk.lower(self.experiment, self.state, jnp.int32(1))
 
     def compile(self) -> None:
@@ -120,7 +119,7 @@ class Program:
         if self._compiled is None:
             self.compile()
         run: Any = self._compiled
-        self.state, rows = run(self.state, jnp.int32(num_iterations))
+        self.state, rows = run(self.experiment, self.state, jnp.int32(num_iterations))
         self.iteration += num_iterations
         return {k: np.asarray(v)[:, :num_iterations] for k, v in rows.items()}
 
@@ -170,7 +169,8 @@ def _copied(state: RunState) -> RunState:
     return jax.tree.map(jnp.copy, state)
 
 
-def _run_chunk(
+@structure.jit("experiment", donate=("state",))
+def _chunk(
     experiment: Experiment, state: RunState, num_iterations: jax.Array
 ) -> tuple[RunState, Any]:
     def run(state: RunState) -> Any:
@@ -179,16 +179,13 @@ def _run_chunk(
     return map_axis(run, (0,), state.iteration.shape[0])(state)
 
 
-_chunk = jax.jit(_run_chunk, static_argnums=0, donate_argnums=1)
-
-
-@functools.partial(jax.jit, static_argnums=0)
+@structure.jit("experiment")
 def _rollout(experiment: Experiment, state: RunState) -> Any:
     play = functools.partial(rollout, experiment)
     return map_axis(play, (0,), state.iteration.shape[0])(state)
 
 
-@functools.partial(jax.jit, static_argnums=0, donate_argnums=1)
+@structure.jit("experiment", donate=("state",))
 def _update(experiment: Experiment, state: RunState, played: Any) -> Any:
     learn = functools.partial(update, experiment)
     return map_axis(learn, (0, 0), state.iteration.shape[0])(state, played)

@@ -80,7 +80,7 @@ class Trainer:
             slots=(Slot(agent),),
             num_games=self.games,
             num_steps=steps,
-            chunk_size=min(CHUNK, self.num_iterations),
+            chunk_size=CHUNK,
             keep_returns=not agent.on_policy,
             mesh=self.mesh,
         )

@@ -14,6 +14,7 @@ from flax import struct
 from paxenv import keys
 from paxenv.auto_reset import AutoResetWrapper
 from paxenv.single_player import SinglePlayer
+from paxenv_agents import structure
 from paxenv_agents.agent import Agent
 from paxenv_agents.lineup import game_params
 from paxenv_agents.table import where_games
@@ -68,9 +69,7 @@ def evaluate(
 
 
 #: `evaluate`, compiled; the same `act_fn` (not an equal lambda) compiles only once.
-jit_evaluate = jax.jit(
-    evaluate, static_argnames=("act_fn", "env", "n_episodes", "max_steps")
-)
+jit_evaluate = structure.jit("act_fn", "env", "n_episodes", "max_steps")(evaluate)
 
 
 def evaluate_agent(
@@ -149,9 +148,7 @@ def play_episodes(
     return jax.lax.while_loop(goes_on, step, games).stats
 
 
-_play_compiled = jax.jit(
-    play_episodes, static_argnames=("agent", "env", "n_episodes", "max_steps")
-)
+_play_compiled = structure.jit("agent", "env", "n_episodes", "max_steps")(play_episodes)
 
 
 def _open(

@@ -78,6 +78,9 @@ class Climber(Learner):
     def rollout_length(self, num_games):
         return self.config.n_steps
 
+    def initial_hyper(self):
+        return self.traced("learning_rate", "entropy_coeff")
+
     def init_state(self, key):
         widths = self.config.hidden_sizes
         return TrainingState(
@@ -85,7 +88,7 @@ class Climber(Learner):
             opt_state=(),
             key=key,
             timesteps=jnp.zeros((), jnp.int32),
-            hyper=self.traced("learning_rate", "entropy_coeff"),
+            hyper=self.initial_hyper(),
         )
 
     def policy(self, state, obs, memory):

@@ -5,12 +5,12 @@ from typing import Any
 
 import jax
 
+from paxenv_agents import structure
 from paxenv_agents.agent import Agent
 
 Leaves = list[jax.Array]
 
 
-@functools.cache
 def used_by_policy(agent: Agent) -> tuple[bool, ...]:
     """Returns for each leaf of an agent's parameters whether its actions depend on it.
 
@@ -21,6 +21,12 @@ def used_by_policy(agent: Agent) -> tuple[bool, ...]:
     Raises:
         ValueError: If the agent has no such parameters.
     """
+    return _used(structure.of(agent))
+
+
+@functools.cache
+def _used(agent: Agent) -> tuple[bool, ...]:
+    agent = structure.merge(agent)
     params = jax.eval_shape(agent.init_state, jax.random.key(0)).params
     leaves, tree = jax.tree.flatten(params)
 

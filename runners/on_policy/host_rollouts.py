@@ -4,7 +4,6 @@
 loop, checkpoints and metrics serve both. What it cannot save is the environment.
 """
 
-import functools
 from typing import Any, NamedTuple
 
 import jax
@@ -12,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 
+from paxenv_agents import structure
 from paxenv_agents.agent import Agent
 from paxenv_agents.experience import Experience
 from paxenv_agents.lineup import Slot
@@ -190,7 +190,7 @@ class HostProgram:
         return sample, acted
 
 
-@functools.partial(jax.jit, static_argnums=0)
+@structure.jit("agent")
 def act(
     agent: Agent, state: Any, obs: Any, memory: MemoryState, key: jax.Array
 ) -> tuple[jax.Array, MemoryState]:
@@ -200,12 +200,12 @@ def act(
     return actions, after.replace(key=memory.key)
 
 
-@functools.partial(jax.jit, static_argnums=0)
+@structure.jit("agent")
 def _value(agent: Agent, state: Any, obs: Any, memory: MemoryState) -> jax.Array:
     return agent.batch_value(state, obs, memory)
 
 
-@functools.partial(jax.jit, static_argnums=0)
+@structure.jit("agent")
 def _cross(
     agent: Agent,
     state: Any,
@@ -222,7 +222,7 @@ def _cross(
     return where_games(ends, agent.batch_end_inner(state, memory), memory)
 
 
-@functools.partial(jax.jit, static_argnums=0)
+@structure.jit("agent")
 def _learn(agent: Agent, state: Any, experience: Experience) -> Any:
     learnt, _, report = agent.update(
         experience.sample, experience.last_obs, state, experience.memory

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from paxenv_agents import structure
 from paxenv_agents.agent import Agent
 from paxenv_agents.types import MemoryState, Sample, Stats, TrainingState
 from runners.intervals import Interval
@@ -350,8 +351,8 @@ def _check_alike(old: Any, new: Any) -> None:
             )
 
 
-def _learn(agent: Agent, *arguments: Any) -> Any:
-    return agent.update(*arguments)
-
-
-_update = jax.jit(_learn, static_argnums=0)
+@structure.jit("agent")
+def _update(
+    agent: Agent, traj: Sample, last_obs: Any, state: TrainingState, memory: MemoryState
+) -> Any:
+    return agent.update(traj, last_obs, state, memory)

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 from flax import struct
 
+from paxenv_agents import structure
 from paxenv_agents.agent import Agent
 from paxenv_agents.lineup import Slot
 from paxenv_agents.types import TrainingState
@@ -186,12 +187,12 @@ def evaluate(
 
 
 #: Compiled: static loop.
-begin_compiled = jax.jit(begin, static_argnums=0)
-advance_compiled = jax.jit(advance, static_argnums=0)
-evaluate_compiled = jax.jit(evaluate, static_argnums=0)
+begin_compiled = structure.jit("loop")(begin)
+advance_compiled = structure.jit("loop")(advance)
+evaluate_compiled = structure.jit("loop")(evaluate)
 
 
-@functools.partial(jax.jit, static_argnums=0)
+@structure.jit("loop")
 def fresh_learner(loop: InnerLoop, key: jax.Array) -> TrainingState:
     """Returns a fresh training state; consumes the key."""
     return loop.agent.init_state(key)

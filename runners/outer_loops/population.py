@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from paxenv_agents import structure
 from paxenv_agents.types import TrainingState
 from runners.outer_loops import inner_loop
 from runners.outer_loops.inner_loop import InnerLoop
@@ -124,7 +125,7 @@ def _once(
     return Judged(statistics, steps, state.learner, state.hooks)
 
 
-@functools.partial(jax.jit, static_argnums=0)
+@structure.jit("trial")
 def judge_together(
     trial: Trial, parent: Parent, num_iterations: jax.Array, members: Solution
 ) -> Judged:
@@ -145,7 +146,7 @@ def judge_together(
     )
 
 
-@functools.partial(jax.jit, static_argnums=0)
+@structure.jit("trial")
 def judge_some(
     trial: Trial,
     parent: Parent,

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import bits
+import compiles
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -424,3 +425,30 @@ def test_training_is_one_compiled_call_however_many_updates(cart_pole):
         ppo(cart_pole, quiet)
     assert sum(calls) == 40
     assert len(calls) <= 5
+
+
+NUMBERS = {"learning_rate": 0.02, "gamma": 0.5, "max_grad_norm": 3}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "PPO",
+        *(pytest.param(n, marks=pytest.mark.slow) for n in ("DQN", "SAC", "DQN host")),
+    ],
+)
+def test_other_numbers_of_the_algorithm_compile_nothing(name):
+    function, option, game, own, config = TRAINERS[name]
+    own = dataclasses.replace(own, max_grad_norm=2.0)
+    config = dataclasses.replace(config, eval_every=100)
+
+    def train(own):
+        buffer = {"buffer": "host"} if name.endswith(" host") else {}
+        getattr(runners, function)(
+            *paxenv.make(game), **{option: own, "runner_config": config}, **buffer
+        )
+
+    train(own)
+    with compiles.counted() as seen:
+        train(dataclasses.replace(own, **NUMBERS))
+    assert len(seen) == 0

@@ -4,6 +4,7 @@ import dataclasses
 import math
 import signal
 
+import compiles
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -446,6 +447,19 @@ def test_the_learning_rate_is_shown_and_set():
     runner.adjust_learning_rate(0.5)
     runner.collect_rollout()
     assert runner.update()["train/learning_rate"] == 0.5
+
+
+@pytest.mark.slow
+def test_a_runner_of_another_rate_compiles_nothing():
+    def learnt(rate):
+        runner = parts(cfg={**SMALL, "learning_rate": rate})
+        runner.learn(num_iterations=2)
+        return runner.stats["train/learning_rate"]
+
+    assert learnt(0.5) == 0.5
+    with compiles.counted() as seen:
+        assert learnt(0.25) == 0.25
+    assert len(seen) == 0
 
 
 def test_an_update_without_a_rollout_is_refused():

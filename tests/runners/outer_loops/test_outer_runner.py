@@ -1,5 +1,6 @@
 """Runners one level above training, and the handle through which they see it."""
 
+import compiles
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -90,6 +91,14 @@ def test_a_hyperparameter_is_set_by_name_and_used(trained):
     runner.train(4)
     assert float(runner.agent.params["level"]) == pytest.approx(2.0)
     assert runner.evaluate()["mean_eval_reward"] == pytest.approx(2 * 10.0 * 2.0)
+
+
+def test_an_agent_of_another_rate_compiles_nothing(trained):
+    online().run()
+    with compiles.counted() as seen:
+        _, evaluation = online(learning_rate=0.125).run()
+    assert len(seen) == 0
+    assert evaluation["mean_eval_reward"] == pytest.approx(2 * 3 * 0.125)
 
 
 @pytest.mark.parametrize(
