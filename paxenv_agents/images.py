@@ -7,6 +7,8 @@ import jax
 import numpy as np
 from flax import linen as nn
 
+from paxenv_agents import initial_weights
+
 #: Where convolutional layers of a relu network start.
 _GAIN = 2.0**0.5
 
@@ -64,7 +66,7 @@ class OnImage(nn.Module):
         seen = features.reshape(*batch, *self.image.shape) / self.image.scale
         for channels in self.image.channels:
             kernel = (self.image.kernel_size,) * 2
-            init = nn.initializers.orthogonal(_GAIN)
+            init = initial_weights.orthogonal(_GAIN)
             seen = nn.relu(nn.Conv(channels, kernel, kernel_init=init)(seen))
         return self.network(seen.reshape(*batch, -1))  # type: ignore[operator]
 

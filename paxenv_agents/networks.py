@@ -16,6 +16,7 @@ import numpy as np
 from flax import linen as nn
 
 from paxenv import spaces
+from paxenv_agents import initial_weights
 from paxenv_agents.images import Image, OnImage, image, seen
 from paxenv_agents.ops.lookup import look_up
 
@@ -46,7 +47,7 @@ class MLPTorso(nn.Module):
     @nn.compact
     def __call__(self, features: jax.Array) -> jax.Array:
         for width in self.hidden_dims:
-            init = nn.initializers.orthogonal(HIDDEN_SCALE)
+            init = initial_weights.orthogonal(HIDDEN_SCALE)
             features = nn.Dense(width, kernel_init=init)(features)
             features = ACTIVATIONS[self.activation](features)
         return features
@@ -198,7 +199,7 @@ def tables(
 
 def head(width: int, scale: float, bias: bool) -> nn.Dense:
     """Returns a last layer of orthogonal weights, `scale` times as long."""
-    init = nn.initializers.orthogonal(scale)
+    init = initial_weights.orthogonal(scale)
     return nn.Dense(width, use_bias=bias, kernel_init=init)
 
 

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from flax import linen as nn
 
-from paxenv_agents import networks
+from paxenv_agents import initial_weights, networks
 from paxenv_agents.context_networks import CONTEXTS
 
 
@@ -51,7 +51,11 @@ class RecurrentActorCritic(nn.Module):
         widths = tuple(self.hidden_dims), self.activation
         torso = networks.MLPTorso
         self.encoders = [networks.seen(torso(*widths), self.image) for _ in torsos]
-        self.cells = [nn.GRUCell(self.gru_size) for _ in torsos]
+        # The default of `GRUCell` draws the same law by LAPACK.
+        recurrent = initial_weights.orthogonal()
+        self.cells = [
+            nn.GRUCell(self.gru_size, recurrent_kernel_init=recurrent) for _ in torsos
+        ]
         self.contexts = [CONTEXTS[self.context]() for _ in torsos]
         self.policy_head = networks.head(self.num_outputs, networks.POLICY_SCALE, True)
         self.value_head = networks.head(1, networks.VALUE_SCALE, True)
