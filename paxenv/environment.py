@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from flax import struct
 
-from paxenv import keys
+from paxenv import keys, spaces
 from paxenv.metrics import Accumulator
 
 HORIZONS = ("truncate", "terminate")
@@ -355,7 +355,7 @@ def _checked_action(
             f"{action.shape}: one game takes one action, use jax.vmap for many"
         )
     if not isinstance(space, gymnasium.spaces.Discrete):
-        return action.astype(space.dtype), True
+        return action.astype(spaces.dtype_of(space)), True
     index = action.astype(jnp.int32)
     if jnp.issubdtype(action.dtype, jnp.floating):
         return index, action == index

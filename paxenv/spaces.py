@@ -32,6 +32,15 @@ class OneHot(gymnasium.spaces.Box):
         return np.eye(n, dtype=np.int8)[self.np_random.integers(n)]
 
 
+def dtype_of(space: gymnasium.Space) -> np.dtype:
+    """Returns the dtype that JAX has for a space's members.
+
+    Gymnasium's Discrete is int64 and many a Box float64, which are int32 and float32
+    where JAX's 64-bit types are off. To ask JAX for the former warns at every call.
+    """
+    return np.dtype(jax.dtypes.canonicalize_dtype(space.dtype))
+
+
 def state_space(num_states: int, encoding: str) -> gymnasium.Space:
     """Returns the space of one of `num_states` states.
 

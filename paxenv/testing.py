@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from paxenv import keys
+from paxenv import keys, spaces
 
 #: Steps that are taken after the end of the trial.
 OVERTIME = 3
@@ -244,7 +244,7 @@ def _check_values(env: Any, trial: _Trial) -> None:
 
 def _check_member(what: str, value: Any, space: gymnasium.Space) -> None:
     if not isinstance(space, _COMPOSITE):
-        dtype = jax.dtypes.canonicalize_dtype(space.dtype)
+        dtype = spaces.dtype_of(space)
         if value.dtype != dtype:
             raise EnvCheckError(
                 f"{what} has dtype {value.dtype}, not its space's {dtype}"

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from paxenv import keys
+from paxenv import keys, spaces
 from paxenv_agents import networks, schedules
 from paxenv_agents.off_policy import OffPolicy, mixed
 from paxenv_agents.off_policy_config import OffPolicyConfig
@@ -149,7 +149,7 @@ class DQN(OffPolicy):
             extras={"log_probs": jnp.log(probs[chosen]), "values": jnp.max(values)},
         )
         space: Any = self.action_space
-        dtype = jax.dtypes.canonicalize_dtype(space.dtype)
+        dtype = spaces.dtype_of(space)
         return (chosen + int(space.start)).astype(dtype), state, memory
 
     def value(self, state: TrainingState, obs: Any, memory: MemoryState) -> jax.Array:

@@ -8,7 +8,7 @@ import gymnasium
 import jax
 import jax.numpy as jnp
 
-from paxenv import keys
+from paxenv import keys, spaces
 from paxenv_agents.agent import Agent
 from paxenv_agents.types import MemoryState, TrainingState
 
@@ -51,7 +51,7 @@ class FromFunction(Agent):
     ) -> tuple[jax.Array, TrainingState, MemoryState]:
         action = self.function(obs, keys.fold_in(memory.key, 0))
         after = memory.replace(key=keys.fold_in(memory.key, 1))
-        return jnp.asarray(action, self.action_space.dtype), state, after
+        return jnp.asarray(action, spaces.dtype_of(self.action_space)), state, after
 
     def _traced(self, name: str) -> Any:
         sample = self.observation_space.sample()

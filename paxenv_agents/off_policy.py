@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 import jax
 import jax.numpy as jnp
 
-from paxenv import keys
+from paxenv import keys, spaces
 from paxenv.environment import where
 from paxenv_agents import networks, replay
 from paxenv_agents.learner import Hyper, Learner
@@ -131,7 +131,7 @@ class OffPolicy(Learner):
         num_games = self.config.num_envs or 1
 
         def zeros(space: Any) -> jax.Array:
-            dtype = jax.dtypes.canonicalize_dtype(space.dtype)
+            dtype = spaces.dtype_of(space)
             return jnp.zeros((num_games, *(space.shape or ())), dtype)
 
         obs, no = zeros(self.observation_space), jnp.zeros(num_games, bool)

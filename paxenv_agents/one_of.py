@@ -6,7 +6,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from paxenv import keys
+from paxenv import keys, spaces
 from paxenv_agents.agent import Agent
 from paxenv_agents.types import MemoryState, TrainingState
 
@@ -82,7 +82,7 @@ class OneOf(Agent):
     def policy(
         self, state: TrainingState, obs: Any, memory: MemoryState
     ) -> tuple[jax.Array, TrainingState, MemoryState]:
-        shape, dtype = self.action_space.shape, self.action_space.dtype
+        shape, dtype = self.action_space.shape, spaces.dtype_of(self.action_space)
         actions, memories = [], []
         for i, member in enumerate(self.members):
             own = memory.extras["memories"][i]

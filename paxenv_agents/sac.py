@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from flax import linen as nn
 
-from paxenv import keys
+from paxenv import keys, spaces
 from paxenv_agents import distributions, networks
 from paxenv_agents.off_policy import OffPolicy, mixed
 from paxenv_agents.off_policy_config import OffPolicyConfig
@@ -293,5 +293,5 @@ class SAC(OffPolicy):
         low, high = (jnp.asarray(x, jnp.float32) for x in (law.low, law.high))
         flat = jnp.clip(low + (high - low) * keys.uniform(words), low, high)
         space: Any = self.action_space
-        dtype = jax.dtypes.canonicalize_dtype(space.dtype)
+        dtype = spaces.dtype_of(space)
         return jnp.reshape(flat, space.shape).astype(dtype)

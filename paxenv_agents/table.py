@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from flax import struct
 
-from paxenv import keys
+from paxenv import keys, spaces
 from paxenv.metrics import Accumulator
 from paxenv_agents.agent import Agent
 from paxenv_agents.episodes import InPlay, in_play
@@ -171,7 +171,7 @@ def _no_steps(lineup: Lineup, env_state: Any, params: Any) -> InPlay:
 
     def info() -> Any:
         actions = tuple(
-            jnp.zeros(space.shape or (), space.dtype)
+            jnp.zeros(space.shape or (), spaces.dtype_of(space))
             for space in map(env.action_space, range(lineup.num_players))
         )
         state = jax.tree.map(lambda x: x[0], env_state)

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from paxenv import keys
+from paxenv import keys, spaces
 from paxenv_agents.agent import Agent
 from paxenv_agents.agreement import AgentCheckError, close, equal, same_avals
 from paxenv_agents.lineup import Lineup, Slot
@@ -203,7 +203,7 @@ def _drawn_actions(env: Any, step_keys: jax.Array) -> list[jax.Array]:
 def _check_actions(case: _Case, played: _Played) -> None:
     space = case.env.action_space(case.player)
     actions = np.asarray(played.sample.actions)
-    if actions.dtype != jax.dtypes.canonicalize_dtype(space.dtype):
+    if actions.dtype != spaces.dtype_of(space):
         raise AgentCheckError(
             f"actions have dtype {actions.dtype}, those of {space} have {space.dtype}"
         )

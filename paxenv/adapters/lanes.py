@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from flax import struct
 from gymnasium.vector import AutoresetMode
 
-from paxenv import keys
+from paxenv import keys, spaces
 from paxenv.adapters import infos
 from paxenv.adapters.packing import Packed, pack
 from paxenv.environment import where
@@ -268,8 +268,8 @@ def _played(
 def _first_step(env: Any, params: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     """Returns the info of a step and what it adds to the sums, for their shapes."""
     key = jax.random.key(0)
-    spaces = [env.action_space(p) for p in range(env.num_players)]
-    actions = tuple(jnp.zeros(s.shape, s.dtype) for s in spaces)
+    seats = [env.action_space(p) for p in range(env.num_players)]
+    actions = tuple(jnp.zeros(s.shape, spaces.dtype_of(s)) for s in seats)
     action = actions[0] if env.num_players == 1 else actions
     state = env.reset(key, params)[1]
     _, _, rewards, _, info = env.step(key, state, action, params)

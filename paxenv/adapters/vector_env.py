@@ -11,7 +11,7 @@ from gymnasium.error import ResetNeeded
 from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 
-from paxenv import keys
+from paxenv import keys, spaces
 from paxenv.adapters import horizons, infos, lanes, pictures
 from paxenv.adapters.actions import checked_actions
 from paxenv.adapters.arrays import check_arrays, convert
@@ -194,7 +194,7 @@ class GymnasiumVectorEnv(gymnasium.vector.VectorEnv):
 
     def _as_input(self, actions: Any, values: np.ndarray) -> Any:
         """Returns actions in the space's dtype, those on a JAX device unmoved."""
-        dtype = self.single_action_space.dtype
+        dtype = spaces.dtype_of(self.single_action_space)
         source = actions if isinstance(actions, jax.Array) else values
         return source.astype(dtype)
 

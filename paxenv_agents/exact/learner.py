@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from paxenv import keys, payoffs
+from paxenv import keys, payoffs, spaces
 from paxenv.params import as_floats
 from paxenv_agents import options
 from paxenv_agents.exact.games import Params, Values, memory_one
@@ -203,7 +203,7 @@ class ExactLearner(Learner, abc.ABC):
             )
         space = self.action_space
         assert isinstance(space, gymnasium.spaces.Box)
-        action = jnp.clip(logits, space.low, space.high).astype(space.dtype)
+        action = jnp.clip(logits, space.low, space.high).astype(spaces.dtype_of(space))
         hidden = jnp.concatenate((logits, jnp.ones(2, jnp.float32)))
         return action, state, memory.replace(hidden=hidden)
 

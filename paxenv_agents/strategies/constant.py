@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from paxenv import keys
+from paxenv import keys, spaces
 from paxenv_agents.agent import Agent
 from paxenv_agents.registry import PairingError
 from paxenv_agents.seat import num_players, seated
@@ -132,11 +132,11 @@ class Random(Agent):
         if isinstance(space, gymnasium.spaces.Box):
             share = self._shares(memory.key, space)
             action = jnp.asarray(space.low + share * (space.high - space.low))
-            action = action.astype(space.dtype)
+            action = action.astype(spaces.dtype_of(space))
         else:
             assert isinstance(space, gymnasium.spaces.Discrete)
             index = 0 if self.greedy else _below(memory.key, int(space.n))
-            action = jnp.asarray(int(space.start) + index, jnp.int32)
+            action = jnp.asarray(int(space.start) + index, spaces.dtype_of(space))
         if self.greedy:
             return action, state, memory
         return action, state, memory.replace(key=keys.fold_in(memory.key, 1))

@@ -5,6 +5,7 @@ from typing import Any
 
 import jax
 
+from paxenv import spaces
 from paxenv_agents import structure
 from paxenv_agents.agent import Agent
 
@@ -39,7 +40,7 @@ def _used(agent: Agent) -> tuple[bool, ...]:
         return action, memory.hidden, agent.batch_end_inner(state, memory).hidden
 
     space = agent.observation_space
-    obs = jax.ShapeDtypeStruct((1, *(space.shape or ())), space.dtype)
+    obs = jax.ShapeDtypeStruct((1, *(space.shape or ())), spaces.dtype_of(space))
     traced = jax.make_jaxpr(act)(leaves, obs).jaxpr
     needed = {v for v in traced.outvars if not hasattr(v, "val")}
     for equation in reversed(traced.eqns):
