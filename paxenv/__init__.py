@@ -19,7 +19,7 @@ from paxenv.registry import games, make
 
 if TYPE_CHECKING:
     from paxenv.adapters.pettingzoo_env import parallel_env
-    from paxenv.adapters.sb3_vec_env import sb3_vec_env
+    from paxenv.adapters.trainers import sb3_vec_env
     from paxenv.auto_reset import AutoResetWrapper
     from paxenv.environment import Environment, EnvState, Frame
     from paxenv.params import GameParams
@@ -67,7 +67,7 @@ _LAZY = {
     "check_env": "paxenv.testing",
     "parallel_env": "paxenv.adapters.pettingzoo_env",
     "replay": "paxenv.trajectory",
-    "sb3_vec_env": "paxenv.adapters.sb3_vec_env",
+    "sb3_vec_env": "paxenv.adapters.trainers",
 }
 
 

@@ -129,20 +129,8 @@ class SB3VecEnv(VecEnv):
         return list(self._get_indices(indices))
 
 
-def sb3_vec_env(id: str, num_envs: int, *, seed: int = 0, **kwargs: Any) -> SB3VecEnv:
-    """Makes many games against opponents for Stable-Baselines3.
-
-    Args:
-        id: Id of the game, such as `"IPD-v0"`.
-        num_envs: The number of lanes.
-        seed: Seed of lane 0; lane i gets `seed + i`.
-        **kwargs: `player`, `opponent`, `opponent_learns`, `info`, `max_episode_steps`,
-            `render_mode` and options of the game.
-
-    Example:
-        >>> env = paxenv.sb3_vec_env("IPD", num_envs=16, opponent="TitForTat")
-        >>> PPO("MlpPolicy", env, seed=0).learn(40_000)
-    """
+def make(id: str, num_envs: int, seed: int, **kwargs: Any) -> SB3VecEnv:
+    """Makes a `SB3VecEnv`; see `paxenv.sb3_vec_env`."""
     venv = GymnasiumVectorEnv(
         id, num_envs, autoreset_mode=AutoresetMode.SAME_STEP, **kwargs
     )

@@ -1,5 +1,9 @@
 """What importing the package costs."""
 
+import importlib
+import inspect
+import pydoc
+import sys
 import time
 
 import pytest
@@ -43,8 +47,33 @@ def test_cooperate_is_0_and_defect_is_1():
     assert (paxenv.COOPERATE, paxenv.DEFECT) == (0, 1)
 
 
-def test_every_public_name_but_those_of_extras_resolves():
-    names = set(paxenv.__all__) - {"sb3_vec_env"}
+@pytest.fixture
+def no_extras(monkeypatch):
+    """What is optional cannot be imported, whether it is installed or not."""
+    for name in ("stable_baselines3", "torch", "wandb"):
+        monkeypatch.setitem(sys.modules, name, None)
+    monkeypatch.delitem(sys.modules, "paxenv.adapters.sb3_vec_env", raising=False)
+
+
+@pytest.mark.parametrize("name", ["paxenv", "paxenv_agents", "runners"])
+def test_help_and_all_members_need_no_extra(name, no_extras):
+    module = importlib.import_module(name)
+    members = dict(inspect.getmembers(module))
+    assert set(module.__all__) <= set(members)
+    text = pydoc.plain(pydoc.render_doc(module))
+    assert all(name in text for name in module.__all__ if name != "__version__")
+
+
+def test_a_function_of_an_extra_names_it_when_it_is_called(no_extras):
+    from paxenv import sb3_vec_env
+
+    assert "num_envs" in inspect.signature(sb3_vec_env).parameters
+    with pytest.raises(ImportError, match="install the extra `sb3`"):
+        sb3_vec_env("IPD", 2)
+
+
+def test_every_public_name_resolves():
+    names = set(paxenv.__all__)
     for name in names:
         value = getattr(paxenv, name)
         assert getattr(value, "__name__", name) in (name, "int", "str")
