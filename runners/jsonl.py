@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO
 
+from runners.places import VanishedError
 from runners.sinks import Position, scalar, scalars
 
 FLAG = "not_finite"
@@ -31,6 +32,7 @@ class JsonLines:
         path.parent.mkdir(parents=True, exist_ok=True)
         if resume_from is not None and path.is_file():
             truncate(path, resume_from.iteration)
+        self._path = path
         self._file: TextIO = path.open("a", encoding="utf-8")
 
     def __enter__(self) -> "JsonLines":
@@ -56,8 +58,16 @@ class JsonLines:
         self.write({**clock, **scalars(metrics)})
 
     def flush(self) -> None:
-        """Hands everything written so far to the file system."""
+        """Hands everything written so far to the file system.
+
+        Raises:
+            VanishedError: If the file is gone: what is written would be lost.
+        """
         self._file.flush()
+        if not self._path.exists():
+            raise VanishedError(
+                f"{self._path} has vanished while a run was writing to it"
+            )
 
     def close(self) -> None:
         """Closes the file."""

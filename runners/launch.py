@@ -1,5 +1,6 @@
 """One run from plan to results: train or evaluate, log, save, draw."""
 
+import contextlib
 import functools
 import time
 from collections.abc import Callable
@@ -15,10 +16,13 @@ from runners.interrupt import Interrupt
 from runners.jsonl import JsonLines, read_rows
 from runners.observer import Observer
 from runners.outcome import Ended, Outcome
+from runners.places import locked
 from runners.plan import Plan
 from runners.plan_evaluation import play_once
+from runners.preflight import check_ready
 from runners.program import Program, initial_state, run_keys
 from runners.run_dir import RunDir
+from runners.sinks import START
 from runners.summary import estimates
 from runners.training import Training
 
@@ -34,23 +38,31 @@ def run_plan(
         observer: Who is told how it goes.
 
     Raises:
-        ConfigError: If the plan does not fit together; nothing has been written then.
+        ConfigError: If the plan does not fit together, its directory cannot be written
+            or is in use, or a package is missing; nothing has been written then.
         NonFiniteError: If training diverges.
     """
     observer = observer or Observer()
-    if plan.config.runner in OUTER_LOOPS:
-        from runners.outer_loops.launch import run_outer
+    check_ready(plan.config)
+    with contextlib.ExitStack() as stack:
 
-        return run_outer(plan, make_run_dir, observer)
-    began = time.perf_counter()
-    program = program_of(plan)
-    try:
-        program.trace()
-    except ValueError as error:
-        raise ConfigError(str(error)) from error
-    run_dir = make_run_dir()
-    observer.on_start(run_dir)
-    return _run(plan, program, run_dir, observer, began)
+        def own_run_dir() -> RunDir:
+            run_dir = make_run_dir()
+            stack.enter_context(locked(run_dir.path))
+            observer.on_start(run_dir)
+            return run_dir
+
+        if plan.config.runner in OUTER_LOOPS:
+            from runners.outer_loops.launch import run_outer
+
+            return run_outer(plan, own_run_dir, observer)
+        began = time.perf_counter()
+        program = program_of(plan)
+        try:
+            program.trace()
+        except ValueError as error:
+            raise ConfigError(str(error)) from error
+        return _run(plan, program, own_run_dir(), observer, began)
 
 
 def resume_plan(
@@ -61,6 +73,8 @@ def resume_plan(
 ) -> tuple[Ended, RunDir]:
     """Goes on with a run in its own directory, bit for bit as if it had not stopped.
 
+    A run that was stopped before its first checkpoint begins again.
+
     Args:
         plan: What the run was of.
         run_dir: Its directory.
@@ -68,23 +82,28 @@ def resume_plan(
         which: From which checkpoint: a step, "latest" or "best".
 
     Raises:
-        ConfigError: If the run has finished.
-        CheckpointError: If there is no checkpoint, or it does not fit the plan.
+        ConfigError: If the run has finished, is still running, cannot be written, or a
+            package is missing.
+        CheckpointError: If there is no such checkpoint, or it does not fit the plan.
     """
-    if run_dir.read_meta()["status"] == "finished":
-        raise ConfigError(f"the run {run_dir.path} has finished: nothing is left to do")
     observer = observer or Observer()
-    if plan.config.runner in OUTER_LOOPS:
-        from runners.outer_loops.launch import run_outer
+    check_ready(plan.config, run_dir.path)
+    with locked(run_dir.path):
+        if run_dir.read_meta()["status"] == "finished":
+            raise ConfigError(
+                f"the run {run_dir.path} has finished: nothing is left to do"
+            )
+        observer.on_start(run_dir)
+        if plan.config.runner in OUTER_LOOPS:
+            from runners.outer_loops.launch import run_outer
 
-        return run_outer(plan, lambda: run_dir, observer, resume=which)
-    began = time.perf_counter()
-    program = program_of(plan)
-    training = Training(plan, program, run_dir)
-    training.restore(which)
-    observer.on_start(run_dir)
-    run_dir.write_meta(status="running", resumed_from=program.env_steps)
-    return _run(plan, program, run_dir, observer, began, training)
+            return run_outer(plan, lambda: run_dir, observer, resume=which)
+        began = time.perf_counter()
+        program = program_of(plan)
+        training = Training(plan, program, run_dir)
+        training.restore(which)
+        run_dir.write_meta(status="running", resumed_from=program.env_steps)
+        return _run(plan, program, run_dir, observer, began, training)
 
 
 def program_of(plan: Plan) -> Program:
@@ -126,7 +145,7 @@ def _run(
         else:
             outcome = _evaluate_only(plan, program, run_dir, compile_seconds)
     except BaseException:
-        run_dir.finish("failed")
+        run_dir.fail()
         raise
     run_dir.finish("interrupted" if outcome.interrupted else "finished")
     return outcome, run_dir
@@ -185,7 +204,7 @@ def _evaluate_only(
 
 def _write(outcome: Outcome, metrics: dict[str, np.ndarray], run_dir: RunDir) -> None:
     run_dir.write_results(outcome.as_dict())
-    with JsonLines(run_dir.eval_metrics) as log:
+    with JsonLines(run_dir.eval_metrics, resume_from=START) as log:
         for seed in range(outcome.plan.config.num_seeds):
             named = {
                 f"eval/{outcome.mode}/{name}": float(values[seed])

@@ -6,8 +6,8 @@ from typing import Any
 from paxenv_agents import weights
 from paxenv_agents.agent import Agent
 from runners.config import AgentConfig, ConfigError
+from runners.preflight import import_wandb
 from runners.run_dir import RunDir
-from runners.wandb_sink import import_wandb
 
 
 def model_files(agent: AgentConfig) -> list[Path]:

@@ -2,8 +2,8 @@
 
 import dataclasses
 import datetime
-import json
 import math
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -83,7 +83,7 @@ def overviews(runs: Sequence[RunDir]) -> list[Overview]:
 
 def overview(run: RunDir) -> Overview:
     """Returns what a list of runs says of one."""
-    meta, last, results = run.read_meta(), last_metrics(run), read_results(run)
+    meta, last, results = run.read_meta(), last_metrics(run), _results(run)
     metric, value = _key_number({**last, **_means(results.get("metrics", {}))})
     return Overview(
         run=str(run.path),
@@ -111,7 +111,7 @@ def details(run: RunDir) -> dict[str, Any]:
         **shown,
         **{name: meta.get(name) for name in facts},
         "config": config,
-        "results": _means(read_results(run).get("metrics", {})),
+        "results": _means(_results(run).get("metrics", {})),
         "last_metrics": {
             name: value if math.isfinite(value) else None
             for name, value in last_metrics(run).items()
@@ -137,13 +137,6 @@ def last_metrics(run: RunDir) -> dict[str, Any]:
     means.pop("seed", None)
     clock = {name: rows[-1][name] for name in CLOCK if name in means}
     return {**clock, **{k: v for k, v in means.items() if k not in clock}}
-
-
-def read_results(run: RunDir) -> dict[str, Any]:
-    """Returns the final numbers, `{}` before they are written."""
-    if not run.results.is_file():
-        return {}
-    return json.loads(run.results.read_text(encoding="utf-8"))
 
 
 def resolve(word: str, exp_dir: str | Path) -> list[RunDir]:
@@ -185,6 +178,15 @@ def resolve_one(word: str, exp_dir: str | Path) -> RunDir:
     if len(found) > 1:
         raise ConfigError(f"{word} holds {len(found)} runs: name one of them")
     return found[0]
+
+
+def _results(run: RunDir) -> dict[str, Any]:
+    """Returns the final numbers; none, with a warning, if their file is damaged."""
+    try:
+        return run.read_results()
+    except ConfigError as error:
+        warnings.warn(str(error), stacklevel=2)
+        return {}
 
 
 def _means(metrics: Mapping[str, Any]) -> dict[str, float]:

@@ -3,6 +3,7 @@
 exp/<experiment>/<UTC time>_s<seed>_<6 hex>/
     config.yaml           the whole config; --config of it runs the same again
     overrides.txt         the command line
+    .lock                 who is writing to it; gone after the run
     meta.json             versions, device, status
     logs/metrics.jsonl    training: one row for each logged iteration and seed
     logs/eval.jsonl       evaluation: one row for each seed
@@ -13,6 +14,7 @@ exp/<experiment>/<UTC time>_s<seed>_<6 hex>/
     artifacts/            results.json and pictures
 """
 
+import contextlib
 import datetime
 import importlib.metadata
 import json
@@ -20,11 +22,13 @@ import os
 import platform
 import secrets
 import subprocess
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from runners.config import ConfigError, ExperimentConfig, to_yaml
+from runners.places import LOCK
 
 FORMAT = 1
 STATUSES = ("running", "finished", "interrupted", "failed")
@@ -49,11 +53,17 @@ class RunDir:
             ConfigError: If `save_dir` holds a run or other files already.
         """
         run = cls(_new_folder(config))
-        for folder in ("logs", "models", "artifacts"):
-            (run.path / folder).mkdir()
+        # Nothing but these two says that a folder is a run's: see `_is_free`.
+        run.describe(config, argv)
         _write(run.config, to_yaml(config))
         _write(run.path / "overrides.txt", "\n".join(argv) + "\n")
-        run.write_meta(
+        for folder in ("logs", "models", "artifacts"):
+            (run.path / folder).mkdir()
+        return run
+
+    def describe(self, config: ExperimentConfig, argv: Sequence[str]) -> None:
+        """Writes what is known of a run before it starts."""
+        self.write_meta(
             format=FORMAT,
             experiment=config.name,
             group=config.wandb.group,
@@ -68,7 +78,6 @@ class RunDir:
             python=platform.python_version(),
             versions={name: _version(name) for name in PACKAGES},
         )
-        return run
 
     @classmethod
     def open(cls, path: str | Path) -> "RunDir":
@@ -137,9 +146,27 @@ class RunDir:
         path = self.model(player, seed_index)
         return path.with_stem(path.stem.replace("player", "best_player", 1))
 
+    @property
+    def argv(self) -> list[str]:
+        """The words of the command line."""
+        path = self.path / "overrides.txt"
+        return path.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
+
     def read_meta(self) -> dict[str, Any]:
-        """Returns the facts about the run."""
-        return json.loads(self.meta_path.read_text(encoding="utf-8"))
+        """Returns the facts about the run.
+
+        Raises:
+            ConfigError: If the file was cut off or changed.
+        """
+        return _read_json(self.meta_path)
+
+    def read_results(self) -> dict[str, Any]:
+        """Returns the final numbers, `{}` before they are written.
+
+        Raises:
+            ConfigError: If the file was cut off or changed.
+        """
+        return _read_json(self.results) if self.results.is_file() else {}
 
     def write_meta(self, **facts: Any) -> None:
         """Adds or replaces facts about the run."""
@@ -149,6 +176,11 @@ class RunDir:
     def write_results(self, results: dict[str, Any]) -> None:
         """Writes the final numbers."""
         _write(self.results, json.dumps(results, indent=2, allow_nan=False) + "\n")
+
+    def fail(self) -> None:
+        """Records that the run failed, if that can still be written."""
+        with contextlib.suppress(OSError, ConfigError):
+            self.finish("failed")
 
     def finish(self, status: str) -> None:
         """Records how the run ended: one of `STATUSES`."""
@@ -166,7 +198,7 @@ def find_runs(
     status: str | None = None,
     tag: str | None = None,
 ) -> list[RunDir]:
-    """Returns the runs under a folder, oldest first.
+    """Returns the runs under a folder, oldest first; warns of damaged ones.
 
     Args:
         exp_dir: The folder; it may be a run itself.
@@ -177,11 +209,8 @@ def find_runs(
         tag: Only runs with this tag.
     """
     folders = [path.parent for path in Path(exp_dir).rglob("meta.json")]
-    runs = [RunDir(folder) for folder in sorted(folders, key=lambda f: f.name)]
     wanted = {"group": group, "name": name, "status": status}
     wanted = {key: value for key, value in wanted.items() if value is not None}
-    if not wanted and experiment is None and tag is None:
-        return runs
 
     def fits(meta: dict[str, Any]) -> bool:
         parts = f"{meta.get('experiment')}/"
@@ -191,13 +220,21 @@ def find_runs(
             and (tag is None or tag in meta.get("tags", ()))
         )
 
-    return [run for run in runs if fits(run.read_meta())]
+    found = []
+    for folder in sorted(folders, key=lambda folder: folder.name):
+        run = RunDir(folder)
+        try:
+            if fits(run.read_meta()):
+                found.append(run)
+        except ConfigError as error:
+            warnings.warn(f"{error}: the run is left out", stacklevel=2)
+    return found
 
 
 def _new_folder(config: ExperimentConfig) -> Path:
     if config.save_dir is not None:
         path = Path(config.save_dir)
-        if path.exists() and (not path.is_dir() or any(path.iterdir())):
+        if path.exists() and not _is_free(path):
             raise ConfigError(f"save_dir {path} exists and is not empty: name another")
         path.mkdir(parents=True, exist_ok=True)
         return path
@@ -213,11 +250,32 @@ def _new_folder(config: ExperimentConfig) -> Path:
         return path
 
 
+def _is_free(path: Path) -> bool:
+    """Whether a folder holds nothing but what a creation that was killed has left."""
+    if not path.is_dir():
+        return False
+    names = {child.name for child in path.iterdir()}
+    return names <= {LOCK, "meta.json", ".meta.json.part", ".config.yaml.part"}
+
+
 def _write(path: Path, text: str) -> None:
     """Writes a whole file or nothing of it."""
     part = path.with_name(f".{path.name}.part")
-    part.write_text(text, encoding="utf-8")
+    with part.open("w", encoding="utf-8", errors="surrogateescape") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
     os.replace(part, path)
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ConfigError(f"{path} is damaged: {error}") from error
+    if not isinstance(data, dict):
+        raise ConfigError(f"{path} is damaged: it holds no JSON object")
+    return data
 
 
 def _now() -> datetime.datetime:

@@ -35,6 +35,10 @@ class Position(NamedTuple):
     env_steps: int
 
 
+#: Where a run begins.
+START = Position(0, 0)
+
+
 class Sink(Protocol):
     """Where metrics go.
 

@@ -20,6 +20,7 @@ from runners.interrupt import Interrupt
 from runners.intervals import Interval
 from runners.jsonl import JsonLines
 from runners.loop import Chunk, Loop, Task
+from runners.places import check_writable, locked
 from runners.program import EVALUATION, Program, initial_state, run_keys
 from runners.rows import RETURNS
 from runners.run_dir import RunDir
@@ -65,6 +66,8 @@ class Trainer:
     def __post_init__(self) -> None:
         if self.buffer not in BUFFERS:
             raise ValueError(f"buffer must be one of {BUFFERS}, got {self.buffer!r}")
+        for folder in self._folders:
+            check_writable(folder)
         steps = self.agent.rollout_length(self.games)
         per_iteration = steps * self.games
         self.num_iterations = self.config.total_timesteps // per_iteration
@@ -117,7 +120,21 @@ class Trainer:
             NonFiniteError: If training diverges.
             ValueError: If the budget is less than what the checkpoint has used.
             KeyboardInterrupt: After Ctrl-C, once the state is saved.
+            InUseError: If another run is writing to the same folders.
         """
+        with locked(*self._folders):
+            self._run(keep)
+
+    @property
+    def _folders(self) -> list[Path]:
+        """Where this process writes."""
+        if jax.process_index() != 0:
+            return []
+        rows = None if self.run_dir is None else self.run_dir.path
+        places = (self.config.checkpoint_dir, rows)
+        return [Path(place) for place in places if place is not None]
+
+    def _run(self, keep: tuple[str, ...]) -> None:
         nan = np.full(self.num_iterations, np.nan, np.float32)
         self.history = {name: nan.copy() for name in keep}
         store = self._open_store()
@@ -219,7 +236,9 @@ class Trainer:
             store.clear()
         if rule != "resume":
             return None
-        state, meta = store.restore(self._saveable(self._saved_iteration(store)))
+        state, meta = store.restore(
+            lambda path: self._saveable(self._saved_iteration(path))
+        )
         self.program.load(state["run"])
         for name, values in state["history"].items():
             self.history[name][: values.size] = values
@@ -230,13 +249,13 @@ class Trainer:
         self._saved, self._seconds = self.program.iteration, meta["seconds"]
         return Position(self.program.iteration, self.program.env_steps)
 
-    def _saved_iteration(self, store: CheckpointStore) -> int:
-        record = read_record(store.find())
+    def _saved_iteration(self, path: Path) -> int:
+        record = read_record(path)
         iteration = int(record.meta["iteration"])
         if iteration > self.num_iterations:
             raise ValueError(
                 f"total_timesteps={self.config.total_timesteps} is less than the "
-                f"{record.meta['env_steps']} steps of the latest checkpoint"
+                f"{record.meta['env_steps']} steps of the checkpoint {path}"
             )
         return iteration
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from runners.checkpoints.files import LATEST, has_any
 from runners.checkpoints.store import CheckpointStore
 from runners.config.schema import as_dict
 from runners.evolution.best import PROGRESS, BestMember, best_members
@@ -48,6 +49,7 @@ class Training:
         self.evaluation = Evaluation(self.plan)
         self._best = -math.inf
         self._saved: int | None = None
+        self._goes_on = False
         self.best_members: tuple[BestMember, ...] = ()
         self.curves: np.ndarray | None = None
 
@@ -153,12 +155,17 @@ class Training:
         }
         store.save(self.program.env_steps, self.program.state, meta, metric=score)
 
-    def restore(self, which: int | str | Path = "latest") -> None:
+    def restore(self, which: int | str | Path = LATEST) -> None:
         """Goes on from a checkpoint of the run directory.
 
+        A run that was stopped before its first checkpoint goes on from the beginning.
+
         Raises:
-            CheckpointError: If there is none, or it does not fit the plan.
+            CheckpointError: If there is no such one, or it does not fit the plan.
         """
+        self._goes_on = True
+        if which == LATEST and not has_any(self.run_dir.checkpoints):
+            return
         with self._open_store() as store:
             state, meta = store.restore(self.program.state, which)
         self.program.load(state)
@@ -168,7 +175,7 @@ class Training:
         self._saved = self.program.iteration
 
     def _position(self) -> Position | None:
-        if self.program.iteration == 0:
+        if not self._goes_on:
             return None
         return Position(self.program.iteration, self.program.env_steps)
 

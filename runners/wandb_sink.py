@@ -1,11 +1,11 @@
 """Weights & Biases as one more place for metrics, imported only when asked for."""
 
-import importlib
 from collections.abc import Mapping
 from typing import Any
 
-from runners.config import ConfigError, ExperimentConfig
+from runners.config import ExperimentConfig
 from runners.config.schema import as_dict
+from runners.preflight import import_wandb
 from runners.run_dir import RunDir
 from runners.sinks import ITERATION_GROUPS, scalars
 
@@ -48,18 +48,3 @@ class WandbSink:
     def close(self) -> None:
         """Ends the run."""
         self._run.finish()
-
-
-def import_wandb() -> Any:
-    """Returns the package.
-
-    Raises:
-        ConfigError: If it is not installed.
-    """
-    try:
-        return importlib.import_module("wandb")
-    except ImportError:
-        raise ConfigError(
-            "Weights & Biases is not installed: run `pip install 'paxenv[wandb]'`, or "
-            "leave out wandb.log and --run-path"
-        ) from None

@@ -37,6 +37,10 @@ class CheckpointError(ValueError):
     """A checkpoint that cannot be used as asked; the message says which and why."""
 
 
+class DamagedError(CheckpointError):
+    """A checkpoint whose files were cut off or changed; the message says which."""
+
+
 class NoCheckpointError(CheckpointError, FileNotFoundError):
     """There is no such checkpoint; the message says what there is."""
 
@@ -65,13 +69,14 @@ def read_record(path: Path) -> Record:
     """Returns the record of one checkpoint.
 
     Raises:
-        CheckpointError: If it is damaged or of another format.
+        DamagedError: If its file was cut off or changed.
+        CheckpointError: If it is of another format.
     """
     try:
         text = (path / META_ITEM / RECORD_FILE).read_text(encoding="utf-8")
-        data = json.loads(text)
-    except (OSError, ValueError) as error:
-        raise CheckpointError(f"{path} is damaged: {error}") from error
+        data = dict(json.loads(text))
+    except (OSError, ValueError, TypeError) as error:
+        raise DamagedError(f"{path} is damaged: {error}") from error
     if data.get("format") != FORMAT:
         raise CheckpointError(
             f"{path} has format {data.get('format')!r}, this version reads {FORMAT}"
@@ -82,9 +87,25 @@ def read_record(path: Path) -> Record:
     return Record(**{**data, "entries": entries})
 
 
+def newest_first(folder: Path) -> list[Path]:
+    """Returns the whole managed checkpoints, then the named ones, the latest first.
+
+    A damaged record is no reason to miss the others: it counts as the oldest.
+    """
+    managed = [step_path(folder, step) for step in reversed(saved_steps(folder))]
+    named = [folder / NAMED / name for name in saved_names(folder)]
+    return managed + sorted(named, key=step_of, reverse=True)
+
+
 def step_path(folder: Path, step: int) -> Path:
     """Returns where the managed checkpoint of a step is, or would be."""
     return folder / f"{STEP_PREFIX}{step}"
+
+
+def step_of(path: Path) -> int:
+    """Returns the environment steps of a checkpoint; -1 if its record is damaged."""
+    record = _record_or_none(path)
+    return -1 if record is None else record.step
 
 
 def is_checkpoint(path: Path) -> bool:
@@ -119,11 +140,12 @@ def unfinished(folder: Path) -> list[Path]:
 
 def best_step(folder: Path) -> int | None:
     """Returns the step of the largest metric, the earliest of equals; None without."""
-    metrics = {
-        step: read_record(step_path(folder, step)).metric
-        for step in saved_steps(folder)
+    records = {s: _record_or_none(step_path(folder, s)) for s in saved_steps(folder)}
+    known = {
+        step: record.metric
+        for step, record in records.items()
+        if record is not None and record.metric is not None
     }
-    known = {step: metric for step, metric in metrics.items() if metric is not None}
     return max(known, key=lambda step: known[step]) if known else None
 
 
@@ -245,17 +267,20 @@ def point_link(link: Path, target: str) -> None:
 
 def _chosen(folder: Path, which: int | str) -> Path | None:
     if which == LATEST:
-        steps, names = saved_steps(folder), saved_names(folder)
-        if steps:
-            return step_path(folder, steps[-1])
-        named = [folder / NAMED / name for name in names]
-        return max(named, key=lambda path: read_record(path).step, default=None)
+        return next(iter(newest_first(folder)), None)
     if which == BEST:
         best = best_step(folder)
         return None if best is None else step_path(folder, best)
     if isinstance(which, int):
         return step_path(folder, which)
     return folder / NAMED / which
+
+
+def _record_or_none(path: Path) -> Record | None:
+    try:
+        return read_record(path)
+    except DamagedError:
+        return None
 
 
 def _is_rule(path: Path) -> bool:

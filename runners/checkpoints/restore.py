@@ -11,7 +11,7 @@ import numpy as np
 import orbax.checkpoint as ocp
 
 from runners.checkpoints import files, tree
-from runners.checkpoints.files import CheckpointError, find_checkpoint
+from runners.checkpoints.files import CheckpointError, DamagedError, find_checkpoint
 
 #: Folders are made before `save` returns, not in the background. A folder that cannot
 #: be made is then an error of `save` itself. And orbax tells who writes into a folder
@@ -36,8 +36,8 @@ def restore_checkpoint(
             warning names them.
 
     Raises:
-        CheckpointError: If entries are missing, surplus, or of another shape or dtype,
-            or the files are damaged.
+        CheckpointError: If entries are missing, surplus, or of another shape or dtype.
+        DamagedError: If the files are damaged.
     """
     path = find_checkpoint(os.fspath(path))
     record = files.read_record(path)
@@ -59,6 +59,32 @@ def restore_checkpoint(
     structure = jax.tree.structure(template)
     leaves = [restored[name] for name in named]
     return jax.tree.unflatten(structure, leaves), dict(record.meta)
+
+
+def restore_first_whole(
+    paths: Sequence[Path], template: Any, *, allow_missing: bool = False
+) -> tuple[Any, dict[str, Any]]:
+    """Returns (state, meta) of the first checkpoint that is not damaged.
+
+    A warning names each one that is.
+
+    Args:
+        paths: At least one checkpoint, the one that is wanted most first.
+        template: As in `restore_checkpoint`, or a function that returns it for a path.
+        allow_missing: As in `restore_checkpoint`.
+
+    Raises:
+        CheckpointError: As `restore_checkpoint`; DamagedError if all are damaged.
+    """
+    for path, is_last in zip(paths, (*[False] * (len(paths) - 1), True), strict=True):
+        try:
+            wanted = template(path) if callable(template) else template
+            return restore_checkpoint(path, wanted, allow_missing=allow_missing)
+        except DamagedError as error:
+            if is_last:
+                raise
+            warnings.warn(f"{error}; the one before it is taken", stacklevel=2)
+    raise ValueError("there is no path to restore from")
 
 
 def read_arrays(
@@ -108,5 +134,5 @@ def _read(path: Path, leaves: Mapping[str, Any]) -> dict[str, Any]:
                 path, args=ocp.args.Composite(**{files.STATE_ITEM: wanted})
             )
         except Exception as error:
-            raise CheckpointError(f"{path} is damaged: {error}") from error
+            raise DamagedError(f"{path} is damaged: {error}") from error
     return read[files.STATE_ITEM]

@@ -28,6 +28,7 @@ from runners.checkpoints.restore import (
     handler,
     read_arrays,
     restore_checkpoint,
+    restore_first_whole,
 )
 from runners.checkpoints.rules import StartRule, kept_steps, start_rule
 
@@ -161,17 +162,22 @@ class CheckpointStore:
     ) -> tuple[Any, dict[str, Any]]:
         """Returns (state, meta) of a checkpoint; see `restore_checkpoint`.
 
+        Where the latest is damaged, the one before it is taken, with a warning.
+
         Args:
-            template: A state of the same structure.
+            template: A state of the same structure, or a function that returns it for
+                the path of a checkpoint.
             which: A step, "latest", "best", a name, or a path.
             allow_missing: Whether entries may be missing.
 
         Raises:
             NoCheckpointError: If there is no such checkpoint.
-            CheckpointError: If it does not fit.
+            CheckpointError: If it does not fit, or nothing but damaged ones is left.
         """
-        path = self.find(which)
-        return restore_checkpoint(path, template, allow_missing=allow_missing)
+        paths = [self.find(which)]
+        if which == files.LATEST:
+            paths = files.newest_first(self.folder)
+        return restore_first_whole(paths, template, allow_missing=allow_missing)
 
     def find(self, which: int | str | os.PathLike[str] = files.LATEST) -> Path:
         """Returns the path of a checkpoint of this store, or of another one by path.

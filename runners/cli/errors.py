@@ -32,13 +32,17 @@ def user_errors(
 
 @contextlib.contextmanager
 def failed_runs() -> Iterator[None]:
-    """Turns the failure of a run inside into a message and exit code 1."""
-    from runners.checkpoints.store import SaveError
+    """Turns the failure of a run inside into a message and exit code 1.
+
+    A disk that is full or a folder that vanishes is no mistake of the program.
+    """
     from runners.loop import NonFiniteError
 
     try:
         yield
-    except (NonFiniteError, SaveError) as error:
+    except (NonFiniteError, OSError) as error:
+        if isinstance(error, ValueError):  # What the user asked for cannot be.
+            raise
         raise click.ClickException(str(error)) from error
 
 

@@ -122,7 +122,8 @@ def resume(run_dir: str, which: str, as_json: bool) -> None:
 
     with user_errors(every_value_error=True):
         plan, run = plan_of_run(run_dir)
-    if run.read_meta()["status"] == "finished":
+        status = run.read_meta()["status"]
+    if status == "finished":
         say(f"the run {run.path} has finished: nothing is left to do")
         return
     from runners.checkpoints.store import CheckpointError
@@ -172,11 +173,14 @@ def evaluate(words: tuple[str, ...], **options: Any) -> None:
 def run_experiment(words: tuple[str, ...], options: dict[str, Any]) -> None:
     """Loads, checks, runs and reports one experiment."""
     from runners.cli.progress import ProgressObserver
+    from runners.preflight import check_ready
 
     as_json, dry_run = options.pop("as_json"), options.pop("dry_run")
     go_on, overwrite = options.pop("resume", False), options.pop("overwrite", False)
     with user_errors(every_value_error=True):
         plan = plan_of_words(words, options)
+        if dry_run:
+            check_ready(plan.config)
     _announce(plan)
     if dry_run:
         _show(plan, as_json)

@@ -35,16 +35,19 @@ def held_out(
     or initialisation (seed=7). The first row is as trained.
     """
     from runners.held_out import played, variations
+    from runners.places import check_writable
     from runners.run_dir import RunDir
 
     as_json = options.pop("as_json")
     options["deterministic"] = options["deterministic"] or None
     with user_errors(every_value_error=True):
+        path = RunDir.open(run_dir).artifacts / "held_out.json"
+        check_writable(path.parent)
         plans = variations(run_dir, vary, words, **options)
         found = [played(variation) for variation in plans]
     data = [variation.as_dict() for variation in found]
-    path = RunDir.open(run_dir).artifacts / "held_out.json"
-    path.write_text(json.dumps(data, indent=1, allow_nan=False) + "\n")
+    text = json.dumps(data, indent=1, allow_nan=False) + "\n"
+    path.write_text(text, encoding="utf-8")
     if as_json:
         click.echo(json.dumps(data, indent=2, allow_nan=False))
         return

@@ -101,11 +101,13 @@ def _experiments(names: tuple[str, ...], quick: bool) -> list[str]:
 
 def _record_folder(record: str | None) -> Path | None:
     from runners.parity.page import PAGE
+    from runners.places import check_writable
 
     if record is None:
         return None
     if not (Path(record) / PAGE).is_file():
         raise ValueError(f"--record {record}: there is no {PAGE} in it")
+    check_writable(record)
     return Path(record)
 
 

@@ -65,6 +65,7 @@ def probe(
     Every game is played twice with the same random numbers, with and without the forced
     action; nobody learns.
     """
+    from runners.places import check_writable
     from runners.probe import probe as respond
     from runners.probe_report import draw, table
 
@@ -73,6 +74,7 @@ def probe(
         if dry_run:
             click.echo(f"{plan.title}, player {forced} forced at step {at}")
             return
+        check_writable(Path(out).parent, "folder of the picture")
         response = respond(plan, player=forced, at=at, action=action, window=window)
     draw(response, plan, forced, Path(out))
     if as_json:

@@ -18,8 +18,10 @@ FINAL = "checkpoint_final.pt"
 Which = int | str | os.PathLike[str]
 
 
-def chosen(store: CheckpointStore | None, which: Which) -> Path:
+def chosen(store: CheckpointStore | None, which: Which) -> list[Path]:
     """Returns the path of the checkpoint that is meant.
+
+    After the latest come those before it, for the case that it is damaged.
 
     Args:
         store: The runner's own checkpoints; None: it has none.
@@ -35,18 +37,15 @@ def chosen(store: CheckpointStore | None, which: Which) -> Path:
                 f"there is no place to look for {which!r}: give OnPolicyRunner a "
                 "save_dir or a log_dir, or load_checkpoint a path"
             )
-        return find_checkpoint(Path(which))
+        return [find_checkpoint(Path(which))]
     if isinstance(which, int) or which == files.LATEST:
-        steps = {files.read_record(path).step: path for path in _all(store)}
-        step = which if isinstance(which, int) else max(steps, default=-1)
-        if step in steps:
-            return steps[step]
-    return store.find(which)
-
-
-def _all(store: CheckpointStore) -> list[Path]:
-    named = [store.folder / files.NAMED / name for name in store.names()]
-    return [*(files.step_path(store.folder, step) for step in store.steps()), *named]
+        store.wait()
+        steps = {files.step_of(path): path for path in files.newest_first(store.folder)}
+        if which == files.LATEST and steps:
+            return [steps[step] for step in sorted(steps, reverse=True)]
+        if isinstance(which, int) and which in steps:
+            return [steps[which]]
+    return [store.find(which)]
 
 
 def described(config: Any) -> Any:

@@ -1,16 +1,18 @@
 """Training of one on-policy agent with callbacks, logs, checkpoints, evaluation."""
 
 import contextlib
+import functools
 import math
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 import jax
 import jax.numpy as jnp
 
-from runners.checkpoints.store import CheckpointStore, restore_checkpoint
+from runners.checkpoints.restore import restore_first_whole
+from runners.checkpoints.store import CheckpointStore
 from runners.interrupt import Interrupt
 from runners.intervals import Interval
 from runners.on_policy.callbacks import EVENTS, Callbacks
@@ -31,10 +33,27 @@ from runners.on_policy.setup import (
     make_game,
     register_algorithm,
 )
+from runners.places import check_writable, locked
 from runners.program import Rows
 from runners.sinks import Position
 
 __all__ = ["EVENTS", "OnPolicyRunner", "register_algorithm"]
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def _alone(
+    method: Callable[Concatenate["OnPolicyRunner", P], T],
+) -> Callable[Concatenate["OnPolicyRunner", P], T]:
+    """Lets a method run while nobody else may write to the runner's folders."""
+
+    @functools.wraps(method)
+    def alone(self: "OnPolicyRunner", *args: P.args, **kwargs: P.kwargs) -> T:
+        with self._writing():
+            return method(self, *args, **kwargs)
+
+    return alone
 
 
 class OnPolicyRunner:
@@ -117,6 +136,10 @@ class OnPolicyRunner:
             "actor_cfg": actor_cfg,
             "critic_cfg": critic_cfg,
         }
+        save_dir = log_dir if save_dir is None else save_dir
+        self._folders = [folder for folder in (log_dir, save_dir) if folder is not None]
+        for folder in self._folders:
+            check_writable(folder)
         self.env, self.env_params = make_game(env, env_params)
         self._wanted = make_agent(algorithm, self.env, cfg, networks, agent)
         self._seed = seed
@@ -131,11 +154,10 @@ class OnPolicyRunner:
         self.non_finite = non_finite
         self._components = log_reward_components
         self._log = OnPolicyLog(None if log_dir is None else Path(log_dir))
-        save_dir = log_dir if save_dir is None else save_dir
         self._store = (
             None if save_dir is None else CheckpointStore(save_dir, max_to_keep=1)
         )
-        self._stop_requested = False
+        self._stop_requested = self._is_writing = False
         self._best = -math.inf
         self.seconds = 0.0
         self.stats: dict[str, float] = {}
@@ -166,6 +188,7 @@ class OnPolicyRunner:
         """The agent's training state: parameters, optimiser, key, hyperparameters."""
         return jax.tree.map(lambda x: x[0], self.program.state.agents[0])
 
+    @_alone
     def learn(
         self, total_timesteps: int | None = None, num_iterations: int | None = None
     ) -> dict[str, Any]:
@@ -189,6 +212,7 @@ class OnPolicyRunner:
         Raises:
             ValueError: If nothing says how long, or it is less than an iteration.
             NonFiniteError: If training diverges.
+            InUseError: If another run is writing to the same folders.
         """
         end = last_iteration(
             self.program, self._wanted, total_timesteps, num_iterations
@@ -240,12 +264,14 @@ class OnPolicyRunner:
         base = float(self.state.hyper["learning_rate"])
         return self.stats.get("train/learning_rate", base)
 
+    @_alone
     def log_metrics(self) -> dict[str, float]:
         """Writes the metrics of the last iteration to the logs, and returns them."""
         self._log.write(self._position, self.stats)
         self.callbacks.fire("on_log", self.iteration, self, self.stats)
         return self.stats
 
+    @_alone
     def eval(self, num_episodes: int = 10, *, env: Any = None) -> dict[str, float]:
         """Returns statistics of whole greedy episodes, and logs them.
 
@@ -278,6 +304,7 @@ class OnPolicyRunner:
         self.callbacks.fire("on_eval", 0, self, stats)
         return stats
 
+    @_alone
     def save_checkpoint(self, name: str | None = None) -> Path:
         """Saves everything that training goes on from, and returns the path.
 
@@ -295,6 +322,7 @@ class OnPolicyRunner:
         self.callbacks.fire("on_checkpoint", 0, self, path)
         return path
 
+    @_alone
     def load_checkpoint(self, which: Which = "latest") -> None:
         """Goes on from a checkpoint; logs are cut where it was saved.
 
@@ -304,8 +332,8 @@ class OnPolicyRunner:
         Raises:
             CheckpointError: If there is none, or it does not fit.
         """
-        path = chosen(self._store, which)
-        state, meta = restore_checkpoint(path, self.program.state)
+        paths = chosen(self._store, which)
+        state, meta = restore_first_whole(paths, self.program.state)
         self.program.load(state)
         self.seconds = float(meta.get("seconds", 0.0))
         best = meta.get("best")
@@ -355,6 +383,16 @@ class OnPolicyRunner:
             stack.callback(self._log.close)
             if self._store is not None:
                 stack.callback(self._store.close)
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[None]:
+        """Holds the locks of its folders; may be nested."""
+        with contextlib.ExitStack() as stack:
+            if not self._is_writing:
+                stack.enter_context(locked(*self._folders))
+                self._is_writing = True
+                stack.callback(setattr, self, "_is_writing", False)
+            yield
 
     @property
     def has_store(self) -> bool:

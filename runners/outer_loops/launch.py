@@ -3,13 +3,14 @@
 import time
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import jax
 
 from paxenv_agents import weights
 from runners import models
-from runners.checkpoints.files import read_record
+from runners.checkpoints.files import LATEST, has_any, read_record
 from runners.checkpoints.store import CheckpointStore
 from runners.config import ConfigError
 from runners.config.schema import as_dict
@@ -26,7 +27,7 @@ from runners.outer_loops.targets import unplanned
 from runners.plan import INNER_BUDGET, Plan
 from runners.rows import FINITE
 from runners.run_dir import RunDir
-from runners.sinks import Position
+from runners.sinks import START, Position
 
 
 def make_runner(plan: Plan) -> OuterRunner:
@@ -94,12 +95,11 @@ def run_outer(
     for warning in caught:
         observer.on_notice(str(warning.message))
     run_dir = make_run_dir()
-    observer.on_start(run_dir)
     run = _Run(plan, runner, run_dir, observer)
     try:
         outcome = run.run(resume)
     except BaseException:
-        run_dir.finish("failed")
+        run_dir.fail()
         raise
     run_dir.finish("interrupted" if outcome.interrupted else "finished")
     return outcome, run_dir
@@ -214,9 +214,14 @@ class _Run:
         store.save(steps, runner.snapshot(), meta)
 
     def _restore(self, store: CheckpointStore, which: int | str) -> Position:
-        path = store.find(which)
-        template = self.runner.template(dict(read_record(path).meta["outer"]))
-        state, meta = store.restore(template, path)
+        """Goes on from a checkpoint, or begins again where there is none yet."""
+        if which == LATEST and not has_any(store.folder):
+            return START
+
+        def template(path: Path) -> Any:
+            return self.runner.template(dict(read_record(path).meta["outer"]))
+
+        state, meta = store.restore(template, which)
         self.runner.restore(state)
         self._saved, self._seconds = int(meta["iteration"]), float(meta["seconds"])
         self._previous = self._done
