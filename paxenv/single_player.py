@@ -12,6 +12,7 @@ from flax import struct
 from paxenv import keys
 from paxenv.environment import Environment, Frame, where
 from paxenv.metrics import Accumulator
+from paxenv.wording import counted
 from paxenv.wrapped_state import WrappedState
 
 #: Seed of the co-players' training states where `make_params` is given none.
@@ -87,8 +88,9 @@ class SinglePlayer:
             )
         if len(self.co_players) != num_players - 1:
             raise ValueError(
-                f"{self.env.name or self.env} has {num_players} players and needs "
-                f"{num_players - 1} co_players, got {len(self.co_players)}"
+                f"{self.env.name or self.env} has "
+                f"{counted(num_players, 'player')} and needs "
+                f"{counted(num_players - 1, 'co-player')}, got {len(self.co_players)}"
             )
         for seat, agent in zip(self.seats, self.co_players, strict=True):
             if agent.action_space != self.env.action_space(seat):

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from paxenv import keys, spaces
+from paxenv.wording import counted
 
 #: Steps that are taken after the end of the trial.
 OVERTIME = 3
@@ -268,7 +269,8 @@ def _check_clock(env: Any, flat: _Step) -> None:
         )
     if inner_done.sum() != env.num_outer_steps:
         raise EnvCheckError(
-            f"a trial must have {env.num_outer_steps} inner episodes, had "
+            f"a trial must have "
+            f"{counted(env.num_outer_steps, 'inner episode')}, had "
             f"{inner_done.sum()}"
         )
     if (flat.state.outer_t != np.cumsum(inner_done)).any():

@@ -8,6 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from paxenv.wording import counted
 from paxenv_agents.replay import Minibatch, Transition
 
 
@@ -52,7 +53,8 @@ class HostReplay:
         """
         if self._rows is None or self.filled < n_step:
             raise ValueError(
-                f"a window of {n_step} steps needs as many rows, got {self.filled}"
+                f"a window of {counted(n_step, 'step')} needs as many rows, got "
+                f"{self.filled}"
             )
         draw = self._generator.integers
         start = draw(self.filled - n_step + 1, size=batch_size)

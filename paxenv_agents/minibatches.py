@@ -10,6 +10,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Int, Key
 
+from paxenv.wording import counted
+
 TIME, GAMES = 0, 1
 
 
@@ -36,7 +38,8 @@ def axis(
     """
     if num_games % group_size:
         raise ValueError(
-            f"{num_games} games are not whole groups of {group_size} games: call "
+            f"{counted(num_games, 'game')} "
+            f"do not divide into groups of {group_size}: call "
             "agent.grouped(num_games) with the games that play together"
         )
     num_groups = num_games // group_size
@@ -44,23 +47,24 @@ def axis(
         return GAMES
     if group_size > 1:
         raise ValueError(
-            f"num_minibatches={num_minibatches} does not divide the {num_groups} "
-            f"groups of {group_size} games, and a policy that mixes the games of a "
-            "group keeps each group in one minibatch: change num_minibatches or "
-            "num_opponents"
+            f"num_minibatches={num_minibatches} does not divide the "
+            f"{counted(num_groups, 'group')} of {group_size} games, and a "
+            "policy that mixes the games of a group keeps each group in one minibatch: "
+            "change num_minibatches or num_opponents"
         )
     if recurrent:
         raise ValueError(
-            f"num_minibatches={num_minibatches} does not divide the {num_games} games "
-            "of the batch, and a recurrent learner keeps each game in one minibatch: "
-            "change num_minibatches or num_envs"
+            f"num_minibatches={num_minibatches} does not divide the "
+            f"{counted(num_games, 'game')} of the batch, and a "
+            "recurrent learner keeps each game in one minibatch: change "
+            "num_minibatches or num_envs"
         )
     if num_steps % num_minibatches == 0:
         return TIME
     raise ValueError(
-        f"num_minibatches={num_minibatches} divides neither the {num_games} games nor "
-        f"the {num_steps} steps of the batch: change num_minibatches, num_envs or the "
-        "number of steps"
+        f"num_minibatches={num_minibatches} divides neither the "
+        f"{counted(num_games, 'game')} nor the {counted(num_steps, 'step')} of the "
+        "batch: change num_minibatches, num_envs or the number of steps"
     )
 
 

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 
 from paxenv import keys, spaces
 from paxenv.environment import where
+from paxenv.wording import counted
 from paxenv_agents import networks, replay
 from paxenv_agents.learner import Hyper, Learner
 from paxenv_agents.off_policy_config import OffPolicyConfig
@@ -165,7 +166,8 @@ class OffPolicy(Learner):
         num_games = self.config.num_envs or 1
         if traj.rewards.shape[1] != num_games:
             raise ValueError(
-                f"this {type(self).__name__} keeps steps of {num_games} games, got "
+                f"this {type(self).__name__} keeps steps of "
+                f"{counted(num_games, 'game')}, got "
                 f"{traj.rewards.shape[1]}: agent.sized(num_games) makes one for them"
             )
         new = replay.transitions(traj, last_obs)

@@ -2,6 +2,7 @@
 
 import dataclasses
 
+from paxenv.wording import counted
 from paxenv_agents import options
 
 BUFFER_SIZE = 100_000
@@ -33,8 +34,10 @@ class OffPolicyConfig:
         object.__setattr__(self, "hidden_sizes", tuple(self.hidden_sizes))
         if self.capacity < self.n_step:
             raise ValueError(
-                f"buffer_size={self.buffer_size} holds {self.capacity} steps of "
-                f"{self.num_envs or 1} games, fewer than n_step={self.n_step}"
+                f"buffer_size={self.buffer_size} holds "
+                f"{counted(self.capacity, 'step')} of "
+                f"{counted(self.num_envs or 1, 'game')}, fewer than "
+                f"n_step={self.n_step}"
             )
 
     @property

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from paxenv.registry import closest
+from paxenv.wording import counted
 from runners import figures, jsonl
 from runners.config import ConfigError
-from runners.counts import counted
 from runners.differences import differing, in_words, settings_of
 from runners.metric_names import words
 from runners.run_dir import RunDir

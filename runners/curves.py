@@ -7,8 +7,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from paxenv.wording import counted
 from runners import figures
-from runners.counts import counted
 
 if TYPE_CHECKING:
     from paxenv_agents.episodes import Episodes

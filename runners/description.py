@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from paxenv.payoffs import describe_payoff
+from paxenv.wording import counted
 from runners.plan import payoff_table
 
 SECTIONS = ("Description", "Observation", "Action", "Reward", "End")
@@ -17,10 +18,11 @@ MAX_CELLS = 36
 def description(spec: Any, env: Any, params: Any) -> list[str]:
     """Returns the lines that explain a game."""
     lines = [f"{spec.id}: {spec.summary}".rstrip(": "), ""]
+    steps = counted(env.num_inner_steps, "step")
     trial = f", {env.num_outer_steps} of them in a trial"
     lines += [
         f"players: {env.num_players}",
-        f"episode: {env.num_inner_steps} steps{trial * (env.num_outer_steps > 1)}",
+        f"episode: {steps}{trial * (env.num_outer_steps > 1)}",
         *([f"usual opponent: {spec.opponent}"] if spec.opponent else []),
         "",
         *_actions(env),

@@ -34,8 +34,18 @@ class Ended(Protocol):
         ...
 
     @property
+    def total_steps(self) -> int:
+        """Environment steps of all seeds."""
+        ...
+
+    @property
     def wall_seconds(self) -> float:
         """Wall-clock seconds, with compilation."""
+        ...
+
+    @property
+    def compile_seconds(self) -> float | None:
+        """Seconds of compilation among them; None if they were not measured."""
         ...
 
     @property
@@ -103,9 +113,24 @@ class Outcome:
         per_seed = self.num_iterations * self.plan.steps_per_iteration
         return per_seed * self.plan.config.num_seeds
 
+    @property
+    def better_members(self) -> tuple[int, ...]:
+        """Players of whose search the best member got more than the mean, on new keys.
+
+        Their recommended weights are those of the best member.
+        """
+        better = []
+        for best in self.best_members:
+            name = f"episode/reward_per_step/player_{best.player}"
+            member, mean = best.metrics[name], self.evaluation[name]
+            if member.count and not member.mean <= mean.mean:
+                better.append(best.player)
+        return tuple(better)
+
     def as_dict(self) -> dict[str, Any]:
         """Returns plain data for `results.json`."""
         config = self.plan.config
+        better = self.better_members
         return {
             "experiment": config.name,
             "game": self.plan.game.id,
@@ -125,6 +150,12 @@ class Outcome:
             "mode": self.mode,
             "best_members": {
                 f"player_{best.player}": best.as_dict() for best in self.best_members
+            },
+            "recommended": {
+                f"player_{best.player}": "best member"
+                if best.player in better
+                else "mean"
+                for best in self.best_members
             },
             "inner_episodes": None if self.curves is None else as_dict(self.curves),
             "metrics": {

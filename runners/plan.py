@@ -9,6 +9,7 @@ import numpy as np
 
 import paxenv
 from paxenv.registry import GameSpec, find
+from paxenv.wording import counted
 from paxenv_agents.agent import Agent
 from paxenv_agents.lineup import Slot
 from runners import seating, single
@@ -300,14 +301,15 @@ def _num_iterations(
     total = iterations * steps
     if total == budget:
         return iterations, ()
-    games = f"{config.num_envs} games"
+    games = counted(config.num_envs, "game")
     if config.num_opponents > 1:
-        games += f" x {config.num_opponents} opponents"
+        games += f" x {counted(config.num_opponents, 'opponent')}"
     if outer.num_trials > 1:
-        games += f" x {outer.num_trials} members"
+        games += f" x {counted(outer.num_trials, 'member')}"
     return iterations, (
-        f"{name}={budget:_} is {budget / steps:.2f} iterations of {games} x {each} "
-        f"steps: {iterations} iterations are run, {total:_} steps",
+        f"{name}={budget:_} is {budget / steps:.2f} iterations of {games} x "
+        f"{counted(each, 'step')}: the run has {counted(iterations, 'iteration')}, "
+        f"{counted(total, 'step')}",
     )
 
 

@@ -12,6 +12,7 @@ from paxenv import keys
 from paxenv.environment import Frame
 from paxenv.registry import GameSpec, find
 from paxenv.single_player import SinglePlayer
+from paxenv.wording import counted
 from paxenv_agents.registry import make_agent
 from runners.config import ConfigError
 from runners.config.overrides import game_options
@@ -137,7 +138,7 @@ def _opening(match: Match) -> str:
     return "\n".join(
         [
             f"{match.spec.id}: you are player {match.player + 1} against "
-            f"{match.co_player}, {_num_steps(match)} steps.",
+            f"{match.co_player}, {counted(_num_steps(match), 'step')}.",
             *payoff_lines(match.env, match.params),
             f"Your actions: {choices}. q stops.",
         ]
@@ -152,7 +153,7 @@ def _closing(match: Match, played: int, totals: np.ndarray) -> str:
         f"{_who(match, p)} {totals[p]:g} ({per_step[p]:.3f} a step)"
         for p in range(len(totals))
     ]
-    return f"After {played} steps: {', '.join(words)}."
+    return f"After {counted(played, 'step')}: {', '.join(words)}."
 
 
 def _read_action(match: Match, reader: Any, show: Callable[[str], Any]) -> int | None:

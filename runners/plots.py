@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from paxenv.wording import counted
 from runners import figures
-from runners.counts import counted
 from runners.metric_names import (
     COOPERATION,
     VISITATION,

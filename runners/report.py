@@ -2,13 +2,16 @@
 
 import math
 import re
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Sequence
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from paxenv.wording import counted
+from runners.closing import closing_lines, shown
+from runners.findings import Finding, findings
+from runners.jsonl import read_rows
 from runners.metric_names import (
     COOPERATION,
     COUNTS,
@@ -24,6 +27,7 @@ from runners.metric_names import (
 from runners.outcome import Outcome
 from runners.plan import Plan
 from runners.robust import robust
+from runners.run_dir import RunDir
 from runners.seating import learns_within_a_trial
 from runners.summary import Estimate
 
@@ -80,16 +84,17 @@ def captions(outcome: Outcome) -> list[str]:
     named = by_name(outcome.evaluation)
     acting = "actions sampled" if outcome.mode == "sampled" else "greedy actions"
     steps = plan.env.num_inner_steps * plan.env.num_outer_steps
-    games = f"{plan.num_eval_games} games of {steps} steps {_who_learns(plan)}"
+    each = f"of {counted(steps, 'step')}"
+    games = f"{counted(plan.num_eval_games, 'game')} {each} {_who_learns(plan)}"
     if plan.evolves:
         learning = any(slot.learns for slot in plan.experiment.slots)
-        whom = "opponents that learn" if learning else "opponents"
+        whom = counted(plan.num_eval_opponents, "opponent") + " that learn" * learning
         games = (
-            f"the mean of the search in {plan.num_eval_games} trials of {steps} steps "
-            f"against each of {plan.num_eval_opponents} {whom}"
+            f"the mean of the search in {counted(plan.num_eval_games, 'trial')} {each} "
+            f"against each of {whom}"
         )
     what = f"{games}, {acting}" + (
-        f"; mean ± 95 % confidence interval over {config.num_seeds} seeds"
+        f"; mean ± 95 % confidence interval over {counted(config.num_seeds, 'seed')}"
         if config.num_seeds > 1
         else "; one seed, so no interval (--num-seeds 8 gives one)"
     )
@@ -105,19 +110,53 @@ def captions(outcome: Outcome) -> list[str]:
     return [line for line in lines if line]
 
 
-def best_lines(outcome: Outcome, run_dir: Any) -> list[str]:
-    """Returns what there is to say of the best members of an evolution."""
-    lines = []
-    for best in outcome.best_members:
-        rewards = ", ".join(
-            f"player {p} {number(best.metrics[f'episode/reward_per_step/player_{p}'])}"
-            for p in range(1, len(outcome.plan.names) + 1)
+def print_end(outcome: Outcome, run: RunDir, console: Console) -> None:
+    """Prints what a search found, and the last lines of a report."""
+    notes = []
+    found = []
+    if outcome.best_members and outcome.evaluation:
+        found = findings(outcome, run, read_rows(run.eval_metrics))
+        console.print(_found_table(found))
+    elif outcome.best_score is not None:
+        notes = [("best", _best_line(outcome, run))]
+    weights = [
+        word
+        for player in outcome.better_members[:1]
+        for word in (
+            *("--model-path", shown(run.best_model(player))),
+            *("--player", str(player)),
         )
-        lines.append(
-            f"best member of player {best.player}, played again on other keys: reward "
-            f"per step {rewards}; weights in {run_dir.best_model(best.player)}"
-        )
-    return lines
+    ]
+    notes += [
+        ("use", f"{finding.weights} for player {finding.player}, the {finding.name}")
+        for finding in found
+        if finding.recommended
+    ]
+    for line in closing_lines(outcome, run, notes=notes, weights=weights):
+        console.print(line, soft_wrap=True, markup=False)
+
+
+def _found_table(found: Sequence[Finding]) -> Table:
+    """Returns the results of the searches: reward per step, and where weights are."""
+    table = Table(header_style="bold", show_edge=False, pad_edge=False)
+    table.add_column("found by the search", no_wrap=True)
+    table.add_column("reward per step", justify="right", no_wrap=True)
+    table.add_column("weights", no_wrap=True)
+    several = len({finding.player for finding in found}) > 1
+    for finding in found:
+        whose = f", player {finding.player}" if several else ""
+        name = Text(f"{finding.name}{whose}", style="bold" * finding.recommended)
+        table.add_row(name, number(finding.reward), finding.weights)
+    return table
+
+
+def _best_line(outcome: Outcome, run: RunDir) -> str:
+    """Returns what there is to say of the best evaluation on the way."""
+    return (
+        f"{outcome.best_score:.1f} was the highest {label('return')} of player 1 in an "
+        f"evaluation on the way; paxrun ckpt export {shown(run.path)} OUT --which best "
+        "writes its weights"
+    )
 
 
 def _robust_lines(plan: Plan, named: dict[Name, Estimate]) -> list[str]:
@@ -152,7 +191,9 @@ def _who_learns(plan: Plan) -> str:
     ]
     if not players:
         return "without learning"
-    return f"in which player {' and '.join(players)} learns from episode to episode"
+    who = "player" if len(players) == 1 else "players"
+    verb = "learns" if len(players) == 1 else "learn"
+    return f"in which {who} {' and '.join(players)} {verb} from episode to episode"
 
 
 def scaled(value: Estimate, factor: float) -> Estimate:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
+from paxenv.wording import counted
 from runners import figures
 
 #: Episodes of the moving mean.
@@ -32,7 +33,7 @@ def draw(path: Path, episode_returns: list[float]) -> bool:
         np.arange(window - 1, returns.size),
         smooth,
         color=figures.COLOURS[0],
-        label=f"mean of the last {window} episodes",
+        label=f"mean of the last {counted(window, 'episode')}",
     )
     axes.set_xlabel("episode")
     axes.set_ylabel("return")

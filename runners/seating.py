@@ -5,6 +5,7 @@ import typing
 from typing import Any
 
 from paxenv.registry import GameSpec
+from paxenv.wording import counted
 from paxenv_agents import registry, weights
 from paxenv_agents.agent import Agent
 from paxenv_agents.lineup import Slot
@@ -40,8 +41,8 @@ def seated(
             if not free:
                 names = ", ".join(agent.name for agent in agents)
                 raise ConfigError(
-                    f"{game.id} has {num_players} players, got {len(agents)} agents: "
-                    f"{names}"
+                    f"{game.id} has {num_players} players, got "
+                    f"{counted(len(agents), 'agent')}: {names}"
                 )
             agent = dataclasses.replace(agent, players=(free.pop(0),))
         filled.append(agent)

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from paxenv.wording import counted
 from paxenv_agents.exact import gradients
 from paxenv_agents.exact.games import Params, Values
 
@@ -81,7 +82,9 @@ def train(
     """
     methods = (method,) * len(init) if callable(method) else tuple(method)
     if len(methods) != len(init):
-        raise ValueError(f"got {len(methods)} methods for {len(init)} players")
+        raise ValueError(
+            f"got {counted(len(methods), 'method')} for {counted(len(init), 'player')}"
+        )
 
     def step(params: Params, nothing: None) -> tuple[Params, jax.Array]:
         del nothing

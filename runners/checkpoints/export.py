@@ -7,6 +7,7 @@ from typing import Any
 
 import jax
 
+from paxenv.wording import counted
 from paxenv_agents import weights
 from runners.checkpoints import files, tree
 from runners.checkpoints.files import CheckpointError, Record, find_checkpoint
@@ -99,8 +100,8 @@ def _params(path: Path, record: Record, index: int, agent: Any, seed_index: int)
     num_seeds = min((shape[0] for shape, _ in known), default=0)
     if known and not 0 <= seed_index < num_seeds:
         raise CheckpointError(
-            f"seed index {seed_index} is not in {path}: it holds {num_seeds} seeds, "
-            "counted from 0"
+            f"seed index {seed_index} is not in {path}: it holds "
+            f"{counted(num_seeds, 'seed')}, counted from 0"
         )
     arrays = read_arrays(path, list(names.values()))
     leaves = [arrays[entry][seed_index] for entry in names.values()]

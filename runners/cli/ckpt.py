@@ -82,8 +82,10 @@ def inspect(path: str, which: str, as_json: bool) -> None:
         }
         for name, (shape, dtype) in record.entries.items()
     ]
+    from paxenv.wording import counted
+
     _print_table(rows)
-    click.echo(f"{len(rows)} entries, {_size(sum(sizes.values()))}")
+    click.echo(f"{counted(len(rows), 'entry')}, {_size(sum(sizes.values()))}")
     click.echo(f"meta: {json.dumps(record.meta, indent=2)}")
 
 

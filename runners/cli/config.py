@@ -39,10 +39,13 @@ def validate(words: tuple[str, ...], config_file: str | None, every: bool) -> No
         else:
             configs = [load(words, config_file=config_file)]
         plans = [prepare(config) for config in configs]
+    from paxenv.wording import counted
+
     for plan in plans:
         click.echo(
-            f"{plan.config.name}: {plan.title}, {plan.num_iterations} iterations of "
-            f"{plan.steps_per_iteration:_} steps"
+            f"{plan.config.name}: {plan.title}, "
+            f"{counted(plan.num_iterations, 'iteration')} of "
+            f"{counted(plan.steps_per_iteration, 'step')}"
         )
 
 

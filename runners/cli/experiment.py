@@ -206,7 +206,9 @@ def run_experiment(words: tuple[str, ...], options: dict[str, Any]) -> None:
 
 def _finish(outcome: Any, run_dir: Any, as_json: bool) -> None:
     """Reports what came out; exits with 130 after an interruption."""
+    from paxenv.wording import counted
     from runners.cli.progress import say
+    from runners.closing import shown
     from runners.config.schema import OUTER_LOOPS
 
     if as_json:
@@ -220,8 +222,8 @@ def _finish(outcome: Any, run_dir: Any, as_json: bool) -> None:
         _report(outcome, run_dir)
     if outcome.interrupted:
         say(
-            f"interrupted after {outcome.num_iterations} iterations; everything is "
-            f"saved: paxrun resume {run_dir.path}"
+            f"interrupted after {counted(outcome.num_iterations, 'iteration')}; "
+            f"everything is saved: paxrun resume {shown(run_dir.path)}"
         )
         click.get_current_context().exit(INTERRUPTED)
 
@@ -267,6 +269,7 @@ def _announce(plan: Any) -> None:
 
 
 def _show(plan: Any, as_json: bool) -> None:
+    from paxenv.wording import counted
     from runners.config import to_yaml
     from runners.config.schema import as_dict
 
@@ -274,35 +277,19 @@ def _show(plan: Any, as_json: bool) -> None:
         click.echo(json.dumps(as_dict(plan.config), indent=2))
         return
     click.echo(to_yaml(plan.config), nl=False)
-    each = f"{plan.num_iterations} iterations of {plan.steps_per_iteration:_} steps"
+    iterations = counted(plan.num_iterations, "iteration")
+    each = f"{iterations} of {counted(plan.steps_per_iteration, 'step')}"
     if plan.num_trainings != 1:
-        each = f"{plan.num_trainings} trainings of {each}"
-    click.echo(f"# {each}: {plan.total_steps:_} steps of each seed")
+        each = f"{counted(plan.num_trainings, 'training')} of {each}"
+    click.echo(f"# {each}: {counted(plan.total_steps, 'step')} of each seed")
 
 
 def _report(outcome: Any, run_dir: Any) -> None:
     from rich.console import Console
 
-    from runners.report import best_lines, print_report
+    from runners.report import print_end, print_report
 
     console = Console(highlight=False)
     if outcome.evaluation:
         print_report(outcome, console)
-    if outcome.plan.config.runner != "eval" and outcome.seconds > 0:
-        rate = outcome.total_steps / outcome.seconds
-        console.print(
-            f"{outcome.total_steps:,} steps in {outcome.seconds:.1f} s "
-            f"({rate:,.0f} steps/s), compiled in {outcome.compile_seconds:.1f} s"
-        )
-    if outcome.plan.evolves and outcome.evaluation:
-        for line in best_lines(outcome, run_dir):
-            console.print(line, soft_wrap=True, markup=False)
-    if outcome.best_score is not None:
-        console.print(
-            f"best evaluation on the way: player 1 got {outcome.best_score:.1f}; "
-            f"paxrun ckpt export {run_dir.path} OUT --which best writes its weights",
-            soft_wrap=True,
-        )
-    for picture in sorted(run_dir.artifacts.glob("*.png")):
-        console.print(f"picture: {picture}", soft_wrap=True)
-    console.print(f"run directory: {run_dir.path}", soft_wrap=True)
+    print_end(outcome, run_dir, console)

@@ -40,8 +40,10 @@ def parity(
         plans = _plans(names, quick, options)
         folder = _record_folder(record)
     if dry_run:
+        from paxenv.wording import counted
+
         for name, plan in plans.items():
-            click.echo(f"{name}: {plan.total_steps:_} steps of each seed")
+            click.echo(f"{name}: {counted(plan.total_steps, 'step')} of each seed")
         return
     found = [_run(name, plan, quick, folder) for name, plan in plans.items()]
     if as_json:

@@ -7,7 +7,6 @@ from typing import Any
 import click
 
 from runners.cli.errors import user_errors
-from runners.counts import counted
 
 EXP_DIR = click.option(
     "--exp-dir", default="exp", show_default=True, help="Where runs are looked for."
@@ -77,6 +76,7 @@ def _print_table(rows: list[Any], exp_dir: str) -> None:
     from rich.console import Console
     from rich.table import Table
 
+    from paxenv.wording import counted
     from runners.differences import in_words
 
     table = Table(show_edge=False, pad_edge=False, header_style="bold")

@@ -9,6 +9,7 @@ import re
 import typing
 from typing import Any
 
+from paxenv.wording import counted
 from runners.config.coerce import coerce
 from runners.config.schema import (
     DEFAULT_LEARNER,
@@ -184,8 +185,8 @@ def _patched(agents: list[Layer], key: str, patch: Layer) -> list[Layer]:
         agents = [{"name": DEFAULT_LEARNER}]
     if index > len(agents):
         raise ConfigError(
-            f"{key} is given, but there are only {len(agents)} agents before it: "
-            f"name agent{len(agents) + 1} too"
+            f"{key} is given, but only {counted(len(agents), 'agent')} before "
+            f"it: name agent{len(agents) + 1} too"
         )
     old = agents[index] if index < len(agents) else {}
     if "name" in patch and patch["name"] != old.get("name"):

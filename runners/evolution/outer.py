@@ -5,6 +5,7 @@ from typing import Any
 
 import jax
 
+from paxenv.wording import counted
 from paxenv_agents.lineup import Lineup
 from paxenv_agents.types import Stats, TrainingState
 from runners.evolution import parameters
@@ -81,8 +82,8 @@ class Evolution(OuterOptimiser):
     def check(self, lineup: Lineup) -> None:
         if len(self.searches) != len(lineup.slots):
             raise ValueError(
-                f"evolution has {len(self.searches)} searches (None among them) for "
-                f"{len(lineup.slots)} slots"
+                f"evolution has {counted(len(self.searches), 'entry')} for "
+                f"{counted(len(lineup.slots), 'slot')}: give each a Search or None"
             )
         for i, (slot, search) in enumerate(
             zip(lineup.slots, self.searches, strict=True)

@@ -6,6 +6,7 @@ from typing import Any
 import jax
 
 from paxenv.shuffled_players import ShuffledPlayers
+from paxenv.wording import counted
 from paxenv_agents.agent import Agent
 from runners.config import AgentConfig, ConfigError, ExperimentConfig
 from runners.config.coerce import coerce
@@ -74,8 +75,8 @@ def observer(
     parts: list[PayoffShown | BlindGames] = []
     if agent.blind_games > num_games:
         raise ConfigError(
-            f"{where}.blind_games={agent.blind_games} of {num_games} games: num_envs "
-            "is how many there are"
+            f"{where}.blind_games={agent.blind_games} of "
+            f"{counted(num_games, 'game')}: num_envs is how many there are"
         )
     try:
         if agent.blind_games:

@@ -8,6 +8,7 @@ from typing import Any
 import jax
 from gymnasium.vector import VectorEnv
 
+from paxenv.wording import counted
 from paxenv_agents.lineup import Slot
 from runners.counts import count
 from runners.experiment import Experiment
@@ -48,7 +49,8 @@ def make_program(
     games = count("num_envs", num_envs or config_envs or default)
     if on_host and games != env.num_envs:
         raise ValueError(
-            f"num_envs={games}, but the vector environment has {env.num_envs} games"
+            f"num_envs={games}, but the vector environment has "
+            f"{counted(env.num_envs, 'game')}"
         )
     steps = agent.rollout_length(games)
     agent.check_batch(steps, games)

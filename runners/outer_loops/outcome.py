@@ -38,6 +38,16 @@ class OuterOutcome:
         return self.seconds
 
     @property
+    def total_steps(self) -> int:
+        """Environment steps that were trained."""
+        return self.train["env_step"]
+
+    @property
+    def compile_seconds(self) -> None:
+        """Compilation is not measured apart."""
+        return None
+
+    @property
     def measured(self) -> dict[str, Estimate]:
         """All that evaluations gave, by name: `retrained/mean_eval_reward` and so on.
 

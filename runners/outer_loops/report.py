@@ -6,6 +6,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from paxenv.wording import counted
+from runners.closing import closing_lines
 from runners.outer_loops.outcome import OuterOutcome
 from runners.run_dir import RunDir
 
@@ -28,12 +30,11 @@ def print_outcome(outcome: OuterOutcome, run_dir: RunDir) -> None:
     best = outcome.train.get("best")
     if best is not None and best["values"]:
         console.print(_found(best, outcome.train["center"]))
-    console.print(
-        f"{outcome.train['env_step']:,} environment steps in {outcome.seconds:.1f} s"
-    )
-    for picture in sorted(run_dir.artifacts.glob("*.png")):
-        console.print(f"picture: {picture}", soft_wrap=True)
-    console.print(f"run directory: {run_dir.path}", soft_wrap=True)
+    searched = "best" in outcome.train
+    metric = "fitness/best" if searched else None
+    notes = [("use", "models/player1.msgpack, the best individual")] * searched
+    for line in closing_lines(outcome, run_dir, notes=notes, metric=metric):
+        console.print(line, soft_wrap=True, markup=False)
 
 
 def _table(outcome: OuterOutcome) -> Table:
@@ -61,11 +62,12 @@ def _table(outcome: OuterOutcome) -> Table:
 
 def _captions(outcome: OuterOutcome) -> list[str]:
     acting = "actions sampled" if outcome.plan.mode == "sampled" else "greedy actions"
-    lines = [f"{outcome.plan.num_eval_games} new episodes without learning, {acting}"]
+    episodes = counted(outcome.plan.num_eval_games, "new episode")
+    lines = [f"{episodes} without learning, {acting}"]
     best = outcome.train.get("best")
     if best is not None and best["generation"] is not None:
         lines.append(
-            f"best of {outcome.train['step']} generations: fitness "
+            f"best of {counted(outcome.train['step'], 'generation')}: fitness "
             f"{best['fitness']:.2f} in generation {best['generation'] + 1}, where it "
             "may have been lucky"
         )

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from paxenv.wording import counted
 from runners.config import ExperimentConfig, experiment_names, load, load_small
 from runners.parity.record import FULL, QUICK, Measurement
 
@@ -76,7 +77,8 @@ def _row(config: ExperimentConfig, size: str, run: Measurement) -> str:
         f"{short(metric)}: [{low:g}, {high:g}]"
         for metric, (low, high) in config.bands.items()
     )
-    how = f"`{run.command}`<br>{run.num_seeds} seeds, {run.seconds:.0f} s, {run.date}"
+    how = f"`{run.command}`<br>{counted(run.num_seeds, 'seed')}, "
+    how += f"{run.seconds:.0f} s, {run.date}"
     how += f"<br>{run.device}"
     return f"| {title} | {_cell(config.expected)} | {measured} | {wanted} | {how} |"
 

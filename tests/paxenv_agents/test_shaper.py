@@ -257,7 +257,7 @@ def test_a_batch_that_does_not_split_into_groups_is_refused_with_both_numbers():
     agent.check_batch(5, 4 * SIZE)
     with pytest.raises(ValueError, match=r"num_minibatches=4 .* 2 groups of 3 games"):
         agent.check_batch(5, 2 * SIZE)
-    with pytest.raises(ValueError, match="7 games are not whole groups of 3 games"):
+    with pytest.raises(ValueError, match="7 games do not divide into groups of 3"):
         agent.check_batch(5, 7)
 
 

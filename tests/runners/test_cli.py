@@ -56,7 +56,7 @@ def test_bare_settings_mean_run(paxrun):
 def test_a_dry_run_writes_nothing(paxrun, tmp_path):
     result = paxrun("rl", "--exp-dir", str(tmp_path / "exp"), "--dry-run")
     assert result.exit_code == 0
-    assert "40 iterations of 15_000 steps" in result.stdout
+    assert "40 iterations of 15,000 steps" in result.stdout
     assert list(tmp_path.iterdir()) == []
 
 
@@ -72,8 +72,16 @@ def test_options_are_settings_with_the_last_word(paxrun):
 
 
 def test_the_finished_run_says_where_it_is_and_shows_a_table(trained):
-    assert f"run directory: {trained.path}" in trained.stdout
     assert f"run directory: {trained.path}" in trained.stderr
+    *_, played, saved, compare, following = trained.stdout.splitlines()
+    assert played.startswith("played:  ")
+    assert "s of compilation" in played
+    assert (
+        saved
+        == f"saved:   {trained.path}, with results.json and 2 pictures in artifacts"
+    )
+    assert compare.startswith("compare: paxrun plot ")
+    assert following == f"next:    paxrun eval --run-dir {trained.path}"
     for text in ("reward per step", "cooperation rate", "START", "over 2 seeds"):
         assert text in trained.stdout
 

@@ -54,7 +54,7 @@ def test_a_tiny_run_finishes_and_leaves_everything(trained):
 def test_a_budget_that_is_no_multiple_is_rounded_up_and_said(trained):
     """A73: 333 steps over 8 lanes x 10 steps are 4.16 iterations: 5 are run."""
     assert "4.16 iterations" in trained.stderr
-    assert "5 iterations are run, 400 steps" in trained.stderr
+    assert "the run has 5 iterations, 400 steps" in trained.stderr
     results = json.loads((trained.path / "artifacts" / "results.json").read_text())
     assert results["iterations"] == 5
     assert results["env_steps_per_seed"] == 400
