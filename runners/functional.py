@@ -18,13 +18,14 @@ from runners.one_player import check_spaces, game_of, num_games
 from runners.results import (
     DQNTrainResult,
     PPOMetricsHistory,
+    PPOTrainResult,
     PPOTrainState,
     SACTrainResult,
 )
 from runners.run_dir import RunDir
 from runners.runner_config import RunnerConfig
 from runners.sharding import make_mesh
-from runners.trainer import Callback, Trainer
+from runners.trainer import COUNT, RETURN, Callback, Trainer
 
 #: Fields of `PPOMetricsHistory`, and the engine's names.
 HISTORY = {
@@ -47,7 +48,7 @@ def train_ppo(
     obs_shape: Sequence[int] | None = None,
     n_actions: int | None = None,
     run_dir: Place | None = None,
-) -> tuple[PPOTrainState, PPOMetricsHistory]:
+) -> PPOTrainResult:
     """Trains PPO on one device and returns (final state, metrics of every update).
 
     Rollouts of `ppo_config.n_steps` steps of `num_envs` games and updates alternate in
@@ -64,13 +65,15 @@ def train_ppo(
         run_dir: Where rows of JSON and the picture go; a `RunDir` or a folder.
 
     Returns:
-        The state, whose leaves of games are `[num_envs, ...]`, and float32
-        `[num_updates]` for each metric.
+        The pair (state, metrics): leaves of games are `[num_envs, ...]`, each metric
+        is float32 `[num_updates]`. Its attribute `metrics_log` holds every logged row
+        and every evaluation.
 
     Raises:
-        ValueError: If something does not fit, or the budget is less than one update.
-        FileExistsError: If `checkpoint_dir` holds checkpoints and the config says
-            neither `resume` nor `overwrite`.
+        ValueError: If something does not fit, the budget is less than one update, or
+            the checkpoint to go on from belongs to another training.
+        FileExistsError: If `checkpoint_dir` holds checkpoints, or `run_dir` rows, and
+            the config says neither `resume` nor `overwrite`.
         NonFiniteError: If a loss or a parameter becomes NaN or infinite.
     """
     game = game_of(env)
@@ -88,7 +91,7 @@ def train_ppo_multigpu(
     n_actions: int | None = None,
     run_dir: Place | None = None,
     stacked: bool = True,
-) -> tuple[PPOTrainState, PPOMetricsHistory]:
+) -> PPOTrainResult:
     """Trains PPO on several devices; arguments and errors as in `train_ppo`.
 
     `num_envs` is the number of games of each device. Games are spread over all
@@ -114,9 +117,10 @@ def train_ppo_multigpu(
     check_spaces(game, obs_shape, n_actions)
     num_devices = get_num_devices(runner_config.num_devices)
     mesh = make_mesh(runner_config.fsdp_devices, num_devices)
-    state, history = _ppo(game, env_params, ppo_config, runner_config, mesh, run_dir)
+    result = _ppo(game, env_params, ppo_config, runner_config, mesh, run_dir)
     if not stacked:
-        return state, history
+        return result
+    state, history = result
 
     def by_device(tree: Any) -> Any:
         # [devices * games, ...] -> [devices, games, ...]
@@ -131,7 +135,7 @@ def train_ppo_multigpu(
         env_state=by_device(state.env_state),
         rng=replicate(state.rng, num_devices),
     )
-    return state, replicate(history, num_devices)
+    return PPOTrainResult(state, replicate(history, num_devices), result.metrics_log)
 
 
 def train_dqn(
@@ -218,7 +222,7 @@ def _ppo(
     runner_config: RunnerConfig,
     mesh: Mesh | None,
     run_dir: Place | None,
-) -> tuple[PPOTrainState, PPOMetricsHistory]:
+) -> PPOTrainResult:
     games = num_games(config.num_envs, runner_config)
     trainer = Trainer(
         PPO.from_env(game, config),
@@ -227,8 +231,10 @@ def _ppo(
         mesh=mesh,
         run_dir=_run_dir(run_dir),
     )
-    trainer.run(keep=tuple(HISTORY.values()))
-    return _ppo_state(trainer), _ppo_history(trainer)
+    trainer.run(keep=(*HISTORY.values(), RETURN, COUNT))
+    return PPOTrainResult(
+        _ppo_state(trainer), _ppo_history(trainer), trainer.metrics_log
+    )
 
 
 def _off_policy(

@@ -1,6 +1,7 @@
 """What the functions `train_*` return."""
 
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Self
 
 import jax
 
@@ -41,13 +42,42 @@ class PPOMetricsHistory(NamedTuple):
     approx_kl: jax.Array
 
 
+class _StateAndHistory(NamedTuple):
+    state: PPOTrainState
+    history: PPOMetricsHistory
+
+
+class PPOTrainResult(_StateAndHistory):
+    """What a PPO training leaves: the pair (state, history), and its log.
+
+    Attributes:
+        state: Where the training stands.
+        history: Means over each update.
+        metrics_log: One dict for each logged row and each evaluation, with its `step`.
+    """
+
+    metrics_log: list[dict[str, Any]]
+
+    def __new__(
+        cls,
+        state: PPOTrainState,
+        history: PPOMetricsHistory,
+        metrics_log: Sequence[dict[str, Any]] = (),
+    ) -> Self:
+        """Returns the pair with its log, which takes no part in comparisons."""
+        pair = super().__new__(cls, state, history)
+        pair.metrics_log = list(metrics_log)
+        return pair
+
+
 class DQNTrainResult(NamedTuple):
     """What a DQN training leaves.
 
     Attributes:
         agent_state: The learner's training state.
-        episode_returns: Returns of the finished episodes, in order.
-        metrics_log: One dict for each logged row.
+        episode_returns: The return of every finished episode: by iteration, then by
+            step, and of games that end together by the number of the game.
+        metrics_log: One dict for each logged row and each evaluation, with its `step`.
     """
 
     agent_state: Any

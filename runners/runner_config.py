@@ -10,7 +10,7 @@ _COUNTS = (
     *("buffer_size", "num_envs", "fsdp_devices", "checkpoint_interval"),
     "max_checkpoints",
 )
-_FLAGS = ("resume", "overwrite", "plot")
+_FLAGS = ("resume", "overwrite", "plot", "change_rates", "progress")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,8 +39,10 @@ class RunnerConfig:
     max_checkpoints      5        recent checkpoints that are kept
     keep_period          None     steps between those that are kept for ever
     resume               False    go on from the latest checkpoint
-    overwrite            False    delete the checkpoints that are there
+    overwrite            False    delete what an earlier training has left there
     plot                 True     draw a reward curve after training
+    change_rates         False    resume with other numbers of the algorithm
+    progress             True     show a line of progress in a terminal or notebook
     ===================  =======  ====================================================
     """
 
@@ -61,6 +63,8 @@ class RunnerConfig:
     resume: bool = False
     overwrite: bool = False
     plot: bool = True
+    change_rates: bool = False
+    progress: bool = True
 
     def __post_init__(self) -> None:
         for name in _COUNTS:
@@ -96,6 +100,10 @@ class RunnerConfig:
                 "resume and overwrite exclude each other: go on from the checkpoints "
                 "in checkpoint_dir, or delete them"
             )
-        for name in ("resume", "overwrite"):
-            if getattr(self, name) and directory is None:
-                raise ValueError(f"{name}=True needs checkpoint_dir, which is None")
+        if self.resume and directory is None:
+            raise ValueError("resume=True needs checkpoint_dir, which is None")
+        if self.change_rates and not self.resume:
+            raise ValueError(
+                "change_rates=True is about the checkpoint that a training goes on "
+                "from: it needs resume=True"
+            )

@@ -1,6 +1,9 @@
 """What the functions `train_*` share: one learner, one game, and a RunnerConfig."""
 
+import contextlib
 import dataclasses
+import logging
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,8 +15,10 @@ from paxenv_agents.agent import Agent
 from paxenv_agents.lineup import Slot
 from paxenv_agents.types import TrainingState
 from runners import host_replay_program, reward_curve
-from runners.checkpoints.files import read_record
-from runners.checkpoints.store import CheckpointStore, start_rule
+from runners.checkpoints import settings
+from runners.checkpoints.files import DamagedError, find_checkpoint, read_record
+from runners.checkpoints.journal import Journal
+from runners.checkpoints.store import CheckpointStore, StartRule, start_rule
 from runners.experiment import Experiment
 from runners.host_replay_program import HostReplayProgram
 from runners.interrupt import Interrupt
@@ -21,7 +26,13 @@ from runners.intervals import Interval
 from runners.jsonl import JsonLines
 from runners.loop import Chunk, Loop, Task
 from runners.places import check_writable, locked
-from runners.program import EVALUATION, Program, initial_state, run_keys
+from runners.program import (
+    EVALUATION,
+    Program,
+    initial_state,
+    run_keys,
+    with_agents,
+)
 from runners.rows import RETURNS
 from runners.run_dir import RunDir
 from runners.runner_config import RunnerConfig
@@ -33,6 +44,14 @@ CHUNK = 256
 RETURN = "episode/return/player_1"
 COUNT = "episode/count"
 BUFFERS = ("device", "host")
+PICTURE = "reward_curve.png"
+#: Fields of a RunnerConfig that are no settings of a training, or are among its others.
+NOT_SETTINGS = (
+    *("resume", "overwrite", "checkpoint_dir", "plot", "change_rates", "progress"),
+    *("seed", "num_envs", "buffer_size", "warmup_steps"),
+)
+
+logger = logging.getLogger(__name__)
 
 Callback = Callable[[int, TrainingState, dict[str, float]], None]
 
@@ -78,6 +97,9 @@ class Trainer:
             )
         agent = self.agent.planned(self.num_iterations)
         agent.check_batch(steps, self.games)
+        self._settings = self._all_settings()
+        self._rule = self._checked_rule()
+        self._check_picture()
         self.experiment = Experiment(
             env=self.env,
             slots=(Slot(agent),),
@@ -94,6 +116,7 @@ class Trainer:
         self._rows: JsonLines | None = None
         self._evaluations: JsonLines | None = None
         self._saved, self._seconds = -1, 0.0
+        self._written = {"iterations": 0, "returns": 0, "rows": 0}
 
     def _program(self) -> Program | HostReplayProgram:
         seed = self.config.seed
@@ -113,6 +136,7 @@ class Trainer:
 
         Args:
             keep: Metrics of which `history` holds every iteration, `[num_iterations]`.
+                With those of episodes among them the picture shows their means.
 
         Raises:
             FileExistsError: If there are checkpoints and the config says neither
@@ -179,10 +203,6 @@ class Trainer:
         if RETURNS in chunk.rows:
             ended = chunk.rows[RETURNS][0]  # in the order of iterations, steps, games
             self.episode_returns += ended[~np.isnan(ended)].tolist()
-            return
-        counts, returns = chunk.rows[COUNT][0], chunk.rows[RETURN][0]
-        for i in np.flatnonzero(counts):
-            self.episode_returns += [float(returns[i])] * int(counts[i])
 
     def _log(self, chunk: Chunk) -> None:
         row = scalars({k: v[0, -1] for k, v in chunk.rows.items() if k != RETURNS})
@@ -212,6 +232,113 @@ class Trainer:
             self._evaluations.log(step, self.program.iteration, named)
             self._evaluations.flush()
 
+    # How it begins.
+
+    def _all_settings(self) -> dict[str, Any]:
+        """Returns what this training is made of, for the records of its checkpoints."""
+        config = dataclasses.asdict(self.config)
+        return settings.settings_of(
+            *(self.agent, self.env, self.env_params),
+            seed=self.config.seed,
+            num_games=self.games,
+            buffer=self.buffer,
+            runner={k: v for k, v in config.items() if k not in NOT_SETTINGS},
+        )
+
+    def _checked_rule(self) -> StartRule:
+        """Returns how it begins, and refuses what cannot, before anything is compiled.
+
+        Raises:
+            FileExistsError: If another training has left something in its place.
+            ValueError: If it cannot go on from what is there.
+        """
+        config, rule = self.config, "fresh"
+        if config.overwrite and config.checkpoint_dir is None and self.run_dir is None:
+            raise ValueError(
+                "overwrite=True deletes what is in checkpoint_dir and run_dir, and "
+                "neither is given"
+            )
+        if config.checkpoint_dir is not None:
+            rule = start_rule(
+                config.checkpoint_dir, resume=config.resume, overwrite=config.overwrite
+            )
+        if rule == "resume":
+            # A damaged one gives way to the one before it, where that is read.
+            with contextlib.suppress(DamagedError):
+                self._changes(find_checkpoint(config.checkpoint_dir or ""))
+        old = [p for p in self._log_files() if p.is_file() and p.stat().st_size]
+        if old and not config.resume and not config.overwrite:
+            raise FileExistsError(
+                f"{old[0]} holds the rows of another training: overwrite=True deletes "
+                "them, resume=True with checkpoint_dir goes on, or name another run_dir"
+            )
+        return rule
+
+    def _changes(self, path: Path) -> list[settings.Difference]:
+        """Returns the settings that are others than those of a checkpoint.
+
+        Raises:
+            ValueError: If a setting differs that may not, or there is less to do than
+                has been done.
+        """
+        record, config = read_record(path), self.config
+        by_rates = self.agent.traced_options
+        changes = settings.changed(
+            record.meta,
+            self._settings,
+            origin=path,
+            free=("runner",),
+            rates=by_rates if config.change_rates else (),
+            cure=(
+                "Give it what it was trained with, or name another checkpoint_dir; "
+                "change_rates=True goes on with other numbers of the algorithm, which "
+                f"are {', '.join(sorted(by_rates))}"
+            ),
+        )
+        if int(record.meta["iteration"]) > self.num_iterations:
+            raise ValueError(
+                f"total_timesteps={config.total_timesteps} is less than the "
+                f"{record.meta['env_steps']} steps of the checkpoint {path}"
+            )
+        return changes
+
+    def _start(self, store: CheckpointStore | None) -> Position | None:
+        """Begins afresh or from the latest checkpoint, and returns where."""
+        if self._rule != "resume" or store is None:
+            self._clear(store)
+            return None
+        changes: list[settings.Difference] = []
+
+        def template(path: Path) -> Any:
+            changes[:] = self._changes(path)
+            return self._saveable()
+
+        state, meta = store.restore(template)
+        agent = self.experiment.slots[0].agent
+        run = state["run"]
+        learner = settings.with_rates(run.agents[0], agent, changes)
+        self.program.load(with_agents(run, {0: learner}))
+        if isinstance(self.program, HostReplayProgram):
+            self.program.load_ring(state["replay"], meta["generator"])
+        self._load_history(store, meta)
+        self._saved, self._seconds = self.program.iteration, meta["seconds"]
+        if changes:
+            told = "; ".join(map(str, changes))
+            logger.warning("going on from step %d with %s", meta["env_steps"], told)
+        return Position(self.program.iteration, self.program.env_steps)
+
+    def _clear(self, store: CheckpointStore | None) -> None:
+        """Deletes what an earlier training has left, one that was killed too."""
+        if store is not None:
+            store.clear()
+        if jax.process_index() != 0:
+            return
+        if store is not None:
+            Journal(store.folder).clear()
+        folder = self._picture_folder()
+        for path in (*self._log_files(), *([folder / PICTURE] if folder else [])):
+            path.unlink(missing_ok=True)
+
     # Checkpoints.
 
     def _open_store(self) -> CheckpointStore | None:
@@ -224,44 +351,8 @@ class Trainer:
             keep_period=config.keep_period,
         )
 
-    def _start(self, store: CheckpointStore | None) -> Position | None:
-        """Begins afresh or from the latest checkpoint, and returns where."""
-        if store is None:
-            return None
-        config = self.config
-        rule = start_rule(
-            store.folder, resume=config.resume, overwrite=config.overwrite
-        )
-        if rule == "overwrite":
-            store.clear()
-        if rule != "resume":
-            return None
-        state, meta = store.restore(
-            lambda path: self._saveable(self._saved_iteration(path))
-        )
-        self.program.load(state["run"])
-        for name, values in state["history"].items():
-            self.history[name][: values.size] = values
-        if isinstance(self.program, HostReplayProgram):
-            self.program.load_ring(state["replay"], meta["generator"])
-        self.episode_returns = list(meta["episode_returns"])
-        self.metrics_log = list(meta["metrics_log"])
-        self._saved, self._seconds = self.program.iteration, meta["seconds"]
-        return Position(self.program.iteration, self.program.env_steps)
-
-    def _saved_iteration(self, path: Path) -> int:
-        record = read_record(path)
-        iteration = int(record.meta["iteration"])
-        if iteration > self.num_iterations:
-            raise ValueError(
-                f"total_timesteps={self.config.total_timesteps} is less than the "
-                f"{record.meta['env_steps']} steps of the checkpoint {path}"
-            )
-        return iteration
-
-    def _saveable(self, iteration: int) -> dict[str, Any]:
-        history = {name: values[:iteration] for name, values in self.history.items()}
-        saved = {"run": self.program.state, "history": history}
+    def _saveable(self) -> dict[str, Any]:
+        saved: dict[str, Any] = {"run": self.program.state}
         if isinstance(self.program, HostReplayProgram):
             saved["replay"] = self.program.saved_ring()
         return saved
@@ -271,18 +362,51 @@ class Trainer:
             return
         self._saved = self.program.iteration
         meta = {
-            "config": dataclasses.asdict(self.config),
+            settings.SETTINGS: self._settings,
             "agent": type(self.agent).__name__,
             "iteration": self.program.iteration,
             "env_steps": self.program.env_steps,
             "seed": self.config.seed,
             "seconds": self._seconds,
-            "episode_returns": self.episode_returns,
-            "metrics_log": self.metrics_log,
+            "history": self._save_history(store),
         }
         if isinstance(self.program, HostReplayProgram):
             meta["generator"] = self.program.generator
-        store.save(self.program.env_steps, self._saveable(self.program.iteration), meta)
+        store.save(self.program.env_steps, self._saveable(), meta)
+
+    def _save_history(self, store: CheckpointStore) -> dict[str, int]:
+        """Appends what is new to the journal, and returns its sizes."""
+        journal, done = Journal(store.folder), self._written
+        now = {
+            "iterations": self.program.iteration,
+            "returns": len(self.episode_returns),
+            "rows": len(self.metrics_log),
+        }
+        if jax.process_index() == 0:
+            new = slice(done["iterations"], now["iterations"])
+            for name, values in self.history.items():
+                journal.add_numbers(_file_name(name), values[new])
+            journal.add_numbers(
+                "episode_returns", self.episode_returns[done["returns"] :]
+            )
+            journal.add_rows("metrics_log", self.metrics_log[done["rows"] :])
+        self._written = now
+        return journal.sizes()
+
+    def _load_history(self, store: CheckpointStore, meta: dict[str, Any]) -> None:
+        journal, sizes = Journal(store.folder), meta["history"]
+        for name, values in self.history.items():
+            saved = journal.numbers(_file_name(name), sizes)
+            values[: saved.size] = saved
+        self.episode_returns = journal.numbers("episode_returns", sizes).tolist()
+        self.metrics_log = journal.rows("metrics_log", sizes)
+        if jax.process_index() == 0:
+            journal.cut(sizes)
+        self._written = {
+            "iterations": self.program.iteration,
+            "returns": len(self.episode_returns),
+            "rows": len(self.metrics_log),
+        }
 
     # Files.
 
@@ -297,13 +421,41 @@ class Trainer:
             if log is not None:
                 log.close()
 
-    def _plot(self) -> None:
-        """Draws the returns of all finished episodes, if there is a place for it."""
+    def _log_files(self) -> list[Path]:
+        run = self.run_dir
+        return [] if run is None else [run.metrics, run.eval_metrics]
+
+    def _picture_folder(self) -> Path | None:
         if self.run_dir is not None:
-            folder = self.run_dir.artifacts
-        elif self.config.checkpoint_dir is not None:
-            folder = Path(self.config.checkpoint_dir)
-        else:
+            return self.run_dir.artifacts
+        directory = self.config.checkpoint_dir
+        return None if directory is None else Path(directory)
+
+    def _check_picture(self) -> None:
+        if self.config.plot and self._picture_folder() is None:
+            warnings.warn(
+                f"plot=True has no place for {PICTURE}: give run_dir or "
+                "checkpoint_dir, or plot=False",
+                stacklevel=6,
+            )
+
+    def _plot(self) -> None:
+        """Draws the returns of the episodes that have ended."""
+        folder = self._picture_folder()
+        if folder is None or jax.process_index() != 0:
             return
-        if jax.process_index() == 0:
-            reward_curve.draw(folder / "reward_curve.png", self.episode_returns)
+        if RETURN in self.history:
+            per_iteration = self.experiment.steps_per_iteration
+            ended = self.history[COUNT] > 0
+            steps = per_iteration * (1 + np.flatnonzero(ended))
+            drawn = reward_curve.draw_means(
+                folder / PICTURE, steps, self.history[RETURN][ended]
+            )
+        else:
+            drawn = reward_curve.draw(folder / PICTURE, self.episode_returns)
+        if not drawn:
+            logger.warning("no episode has ended, so there is no %s", PICTURE)
+
+
+def _file_name(metric: str) -> str:
+    return metric.replace("/", ".")

@@ -309,13 +309,14 @@ def train(name, folder, **changes):
 
 def in_a_new_process(*words):
     command = [sys.executable, "-c", SCRIPT, *map(str, words)]
+    folders = [Path(__file__).parents[1], *filter(None, sys.path)]
     return subprocess.run(
         command,
         capture_output=True,
         text=True,
         timeout=300,
         cwd=Path(__file__).parent,
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, folders))},
     )
 
 
@@ -332,7 +333,8 @@ def test_a_killed_training_goes_on_in_a_new_process_bit_for_bit(name, tmp_path):
     assert one[0].keys() == other[0].keys()
     for entry in one[0]:
         np.testing.assert_array_equal(one[0][entry], other[0][entry], err_msg=entry)
-    assert one[1]["episode_returns"] == other[1]["episode_returns"]
+    one, other = (_gathered(tmp_path / x) for x in ("straight", "resumed"))
+    assert one == other
 
 
 def _saved(folder):
@@ -343,6 +345,155 @@ def _saved(folder):
     record = read_record(path)
     arrays = read_arrays(path, list(record.entries))
     return {k: np.asarray(v) for k, v in arrays.items()}, record.meta
+
+
+def _gathered(folder):
+    """Returns what the journal of a folder of checkpoints holds, by file."""
+    files = {path.name: path.read_bytes() for path in folder.glob("history/*.f32")}
+    rows = [
+        json.loads(line)["step"]
+        for path in folder.glob("history/*.jsonl")
+        for line in path.read_text().splitlines()
+    ]
+    return files, rows
+
+
+def _training(cart_pole, folder, own=PPO, **changes):
+    config = dataclasses.replace(SHORT, checkpoint_dir=str(folder), **changes)
+    return runners.train_ppo(*cart_pole, ppo_config=own, runner_config=config)
+
+
+@pytest.fixture(scope="module")
+def saved(cart_pole, tmp_path_factory):
+    """Checkpoints after 5 updates, of 64 steps each."""
+    folder = tmp_path_factory.mktemp("saved")
+    _training(cart_pole, folder)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("own", "changes", "said"),
+    [
+        ({"learning_rate": 0.01}, {}, "learning_rate is 0.01, was 0.0003"),
+        ({"n_steps": 32}, {}, "n_steps is 32, was 16"),
+        ({"clip_epsilon": 0.1}, {}, "clip_epsilon is 0.1, was 0.2"),
+        ({"hidden_sizes": (16,)}, {}, r"hidden_sizes is \[16\], was \[8\]"),
+        ({"gamma": 0.9}, {"seed": 1}, "gamma is 0.9, was 0.99; seed is 1, was 0"),
+        ({"num_envs": 2}, {}, "num_envs is 2, was 4; num_games is 2, was 4"),
+        (
+            {"n_steps": 32},
+            {"change_rates": True},
+            "n_steps is 32, was 16. Give it what it was trained with",
+        ),
+    ],
+)
+def test_another_training_does_not_go_on_from_a_checkpoint(
+    cart_pole, saved, own, changes, said
+):
+    with pytest.raises(ValueError, match=f"belongs to another training: .*{said}"):
+        _training(
+            cart_pole, saved, dataclasses.replace(PPO, **own), resume=True, **changes
+        )
+
+
+def test_another_game_does_not_go_on_from_a_checkpoint(cart_pole, saved):
+    env, params = cart_pole
+    heavier = params.replace(gravity=params.gravity * 2)
+    with pytest.raises(ValueError, match=r"params.gravity is 19.6.*, was 9.8"):
+        _training((env, heavier), saved, resume=True)
+
+
+def test_budget_and_intervals_may_change_and_are_said(cart_pole, saved, caplog):
+    _training(cart_pole, saved, resume=True, log_interval=64)
+    assert caplog.messages == [
+        "going on from step 320 with runner.log_interval is 64, was 1000"
+    ]
+
+
+def test_other_rates_are_taken_where_that_is_asked_for(cart_pole, tmp_path, caplog):
+    _training(cart_pole, tmp_path)
+    faster = dataclasses.replace(PPO, learning_rate=0.5)
+    state, _ = _training(
+        cart_pole,
+        tmp_path,
+        faster,
+        total_timesteps=640,
+        resume=True,
+        change_rates=True,
+    )
+    assert float(state.agent_state.hyper["learning_rate"]) == 0.5
+    assert int(state.agent_state.step) == 640
+    assert "learning_rate is 0.5, was 0.0003" in caplog.text
+    # The new number is in the next record, so the old one is another training now.
+    with pytest.raises(ValueError, match=r"learning_rate is 0.0003, was 0.5"):
+        _training(cart_pole, tmp_path, total_timesteps=640, resume=True)
+
+
+def test_a_record_has_one_size_however_long_the_training_was(cart_pole, tmp_path):
+    folder = tmp_path / "checkpoints"
+    _training(
+        cart_pole, folder, log_interval=64, checkpoint_interval=64, max_checkpoints=9
+    )
+    sizes = {
+        path.parents[1].name: len(path.read_text())
+        for path in folder.glob("step_*/meta/record.json")
+    }
+    assert len(sizes) == 5
+    # Numbers of more digits only.
+    assert sizes["step_320"] - sizes["step_64"] < 32
+
+
+def test_evaluations_come_back_without_a_folder(cart_pole):
+    result = ppo(cart_pole, dataclasses.replace(SHORT, eval_every=128))
+    state, history = result
+    assert (state, history) == (result.state, result.history)
+    evaluations = [row for row in result.metrics_log if "eval/mean_reward" in row]
+    assert [row["step"] for row in evaluations] == [128, 256]
+    assert all(row["eval/n_episodes"] == 10 for row in evaluations)
+
+
+def test_a_picture_without_a_place_is_said(cart_pole):
+    with pytest.warns(UserWarning, match="plot=True has no place") as caught:
+        ppo(cart_pole, dataclasses.replace(SHORT, plot=True))
+    assert caught[0].filename == __file__
+
+
+def test_overwriting_leaves_nothing_of_the_training_before(cart_pole, tmp_path):
+    """Rows, evaluations, picture, checkpoints and what they remember."""
+    run, folder = tmp_path / "run", tmp_path / "saved"
+    config = dataclasses.replace(
+        SHORT, log_interval=64, eval_every=64, checkpoint_dir=folder, plot=True
+    )
+    ppo(cart_pole, config, run_dir=run)
+    again = dataclasses.replace(
+        *(config,), total_timesteps=64, eval_every=10**6, plot=False, overwrite=True
+    )
+    ppo(cart_pole, again, run_dir=run)
+    rows = read_rows(RunDir(run).metrics)
+    assert [row["iteration"] for row in rows] == [1]
+    assert RunDir(run).eval_metrics.read_text() == ""
+    assert not list(tmp_path.rglob("*.png"))
+    assert [path.name for path in folder.glob("step_*")] == ["step_64"]
+    assert [path.stat().st_size for path in folder.glob("history/*.f32")] == [4] * 7
+
+
+@pytest.mark.parametrize("choice", ["resume", "overwrite"])
+def test_rows_of_an_attempt_without_a_checkpoint_go(cart_pole, tmp_path, choice):
+    run = RunDir(tmp_path / "run")
+    run.metrics.parent.mkdir(parents=True)
+    run.metrics.write_text('{"seed": 0, "iteration": 3, "env_steps": 192}\n')
+    config = dataclasses.replace(
+        SHORT, log_interval=160, checkpoint_dir=tmp_path / "saved"
+    )
+    with pytest.raises(FileExistsError, match="rows of another training"):
+        ppo(cart_pole, config, run_dir=run)
+    ppo(cart_pole, dataclasses.replace(config, **{choice: True}), run_dir=run)
+    assert [row["iteration"] for row in read_rows(run.metrics)] == [3, 5]
+
+
+def test_overwriting_needs_something_to_overwrite(cart_pole):
+    with pytest.raises(ValueError, match="checkpoint_dir and run_dir, and neither"):
+        ppo(cart_pole, dataclasses.replace(SHORT, overwrite=True))
 
 
 SIGNATURES = {

@@ -1,0 +1,113 @@
+"""What records say a training was made of, and how it is compared."""
+
+import dataclasses
+import json
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from flax import linen as nn
+
+import paxenv
+from paxenv_agents.networks import MLPActor, MLPCritic
+from paxenv_agents.ppo import PPO, PPOConfig
+from runners.checkpoints import settings
+from runners.checkpoints.files import CheckpointError
+
+IPD, PARAMS = paxenv.make("IPD-v0", num_inner_steps=4)
+
+
+def of(config=None, params=PARAMS, env=IPD, **more):
+    agent = PPO.from_env(env, config or PPOConfig(), player=0)
+    return json.loads(json.dumps(settings.settings_of(agent, env, params, **more)))
+
+
+def names(saved, now):
+    return [difference.name for difference in settings.differences(saved, now)]
+
+
+def test_equal_trainings_have_equal_settings():
+    assert settings.differences(of(seed=1), of(seed=1)) == []
+
+
+@pytest.mark.parametrize(
+    ("now", "named"),
+    [
+        ({"config": PPOConfig(learning_rate=0.5)}, ["agent.config.learning_rate"]),
+        (
+            {"env": paxenv.make("IPD-v0", num_inner_steps=5)[0]},
+            ["game.num_inner_steps"],
+        ),
+        (
+            {"params": PARAMS.replace(payoff_matrix=PARAMS.payoff_matrix + 1)},
+            ["params.payoff_matrix"],
+        ),
+        ({"seed": 2}, ["seed"]),
+        ({"seed": 1, "games": 4}, ["games"]),
+    ],
+)
+def test_whatever_differs_is_named(now, named):
+    assert names(of(seed=1), of(**{"seed": 1, **now})) == named
+
+
+def test_networks_of_ones_own_are_told_apart():
+    def made(width):
+        agent = PPO.from_env(
+            IPD,
+            PPOConfig(),
+            MLPActor,
+            MLPCritic,
+            actor_cfg={"hidden_dims": [width]},
+            player=0,
+        )
+        return settings.settings_of(agent, IPD, PARAMS)
+
+    assert made(5)["agent"]["actor"]["hidden_dims"] == [5]
+    assert names(made(5), made(6)) == ["agent.actor.hidden_dims"]
+
+
+def test_what_is_large_is_told_by_a_digest():
+    large = settings.described({"weights": np.arange(10_000.0)})
+    assert len(json.dumps(large)) < 80
+    assert large != settings.described({"weights": np.arange(10_000.0)[::-1]})
+    assert settings.described(jax.random.key(0)) != settings.described(
+        jax.random.key(1)
+    )
+    assert settings.described(jnp.ones(2, jnp.bfloat16)) == [1.0, 1.0]
+
+
+def test_what_json_does_not_know_is_told_by_its_name():
+    told = settings.described([nn.relu, PPO, object(), lambda x: x])
+    assert told[1:3] == ["paxenv_agents.ppo.PPO", "builtins.object"]
+    assert told == settings.described([nn.relu, PPO, object(), lambda x: x])
+
+
+def test_differences_are_refused_by_name_or_returned():
+    saved = {settings.SETTINGS: of(seed=1, runner={"total": 5})}
+    now = of(PPOConfig(gamma=0.5), seed=1, runner={"total": 6})
+    given = {"origin": "step_5", "free": ("runner",), "cure": "Name another folder"}
+    with pytest.raises(CheckpointError) as refused:
+        settings.changed(saved, now, **given)
+    assert str(refused.value) == (
+        "step_5 belongs to another training: gamma is 0.5, was 0.99. Name another "
+        "folder"
+    )
+    allowed = settings.changed(saved, now, rates=("gamma",), **given)
+    assert [str(d) for d in allowed] == [
+        "gamma is 0.5, was 0.99",
+        "runner.total is 6, was 5",
+    ]
+    assert settings.changed({}, now, **given) == []
+
+
+def test_rates_that_changed_are_put_into_the_state():
+    agent = PPO.from_env(IPD, PPOConfig(gamma=0.5, max_grad_norm=None), player=0)
+    old = dataclasses.replace(agent, config=PPOConfig())
+    state = jax.eval_shape(old.init_state, jax.random.key(0)).replace(
+        hyper={"gamma": jnp.ones((2,)), "gae_lambda": jnp.zeros((2,))}
+    )
+    changes = [settings.Difference("agent.config.gamma", 0.99, 0.5)]
+    after = settings.with_rates(state, agent, changes)
+    assert after.hyper["gamma"].tolist() == [0.5, 0.5]
+    assert after.hyper["gae_lambda"].tolist() == [0.0, 0.0]
