@@ -6,12 +6,12 @@ import gymnasium
 
 from paxenv.adapters import horizons, infos, pictures
 from paxenv.adapters.actions import checked_action
-from paxenv.adapters.forking import check_not_forked
+from paxenv.adapters.forking import StaysUnforked, check_not_forked
 from paxenv.adapters.opponents import make_single_player
 from paxenv.adapters.stream import Stream, as_observation, as_space
 
 
-class GymnasiumEnv(gymnasium.Env):
+class GymnasiumEnv(StaysUnforked, gymnasium.Env):
     """A game against opponents, in NumPy arrays and Python numbers.
 
     An episode is a trial: `num_outer_steps` inner episodes. Its trajectory is that of
@@ -38,7 +38,8 @@ class GymnasiumEnv(gymnasium.Env):
 
     Raises:
         ValueError: If an argument is refused; the message names the value.
-        RuntimeError: In a process forked from one that uses JAX.
+        RuntimeError: In a process forked from one that uses JAX; so do a reset, a
+            step and a picture of an environment that was carried into one.
     """
 
     metadata = {

@@ -11,11 +11,11 @@ from pettingzoo import ParallelEnv
 from paxenv import registry
 from paxenv.adapters import horizons, infos, pictures
 from paxenv.adapters.actions import checked_action
-from paxenv.adapters.forking import check_not_forked
+from paxenv.adapters.forking import StaysUnforked, check_not_forked
 from paxenv.adapters.stream import Stream, as_observation, as_space, joined_space
 
 
-class PettingZooEnv(ParallelEnv):
+class PettingZooEnv(StaysUnforked, ParallelEnv):
     """A game in which the caller plays every seat, in dictionaries by agent.
 
     Agents are `"player_0"`, `"player_1"`, ... An episode is a trial, its trajectory
@@ -32,7 +32,8 @@ class PettingZooEnv(ParallelEnv):
 
     Raises:
         ValueError: If an argument is refused; the message names the value.
-        RuntimeError: In a process forked from one that uses JAX.
+        RuntimeError: In a process forked from one that uses JAX; so do a reset, a
+            step and a picture of an environment that was carried into one.
     """
 
     metadata = {

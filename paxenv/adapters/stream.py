@@ -11,6 +11,7 @@ from gymnasium.error import ResetNeeded
 
 from paxenv import keys
 from paxenv.adapters import infos, lanes
+from paxenv.adapters.forking import check_not_forked
 from paxenv.adapters.packing import Packed
 from paxenv.adapters.pictures import frame_of
 from paxenv.environment import Frame
@@ -51,6 +52,7 @@ class Stream:
         Raises:
             gymnasium.error.ResetNeeded: Before the first trial.
         """
+        check_not_forked()
         if self._lane is None:
             raise ResetNeeded("there are no observations before the first reset")
         return jax.tree.map(np.array, lanes.unpack(self._lane).obs)
@@ -66,6 +68,7 @@ class Stream:
         Raises:
             ValueError: If `seed` is not a whole number >= 0; nothing changes.
         """
+        check_not_forked()
         if seed is None and self.seed is None:
             seed = draw_seed()
         e = 0 if seed is not None else self._e + 1
@@ -98,6 +101,7 @@ class Stream:
 
     def check_open(self) -> None:
         """Raises ResetNeeded if there is no trial to step."""
+        check_not_forked()
         if self.over:
             when = "before the first reset" if self._lane is None else "after the end"
             raise ResetNeeded(f"step was called {when} of a trial: call reset first")
@@ -108,6 +112,7 @@ class Stream:
         Raises:
             gymnasium.error.ResetNeeded: Before the first trial.
         """
+        check_not_forked()
         if self._lane is None:
             raise ResetNeeded("render was called before the first reset")
         action, packed = self._last or (None, None)

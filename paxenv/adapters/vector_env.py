@@ -15,12 +15,12 @@ from paxenv import keys, spaces
 from paxenv.adapters import horizons, infos, lanes, pictures
 from paxenv.adapters.actions import checked_actions
 from paxenv.adapters.arrays import check_arrays, convert
-from paxenv.adapters.forking import check_not_forked
+from paxenv.adapters.forking import StaysUnforked, check_not_forked
 from paxenv.adapters.opponents import make_single_player
 from paxenv.adapters.stream import draw_seed
 
 
-class GymnasiumVectorEnv(gymnasium.vector.VectorEnv):
+class GymnasiumVectorEnv(StaysUnforked, gymnasium.vector.VectorEnv):
     """Many games against opponents, stepped by one compiled call.
 
     Lane i plays the trajectory of `paxenv.replay(*native, seed, i, actions)`, which is
@@ -49,7 +49,8 @@ class GymnasiumVectorEnv(gymnasium.vector.VectorEnv):
 
     Raises:
         ValueError: If an argument is refused; the message names the value.
-        RuntimeError: In a process forked from one that uses JAX.
+        RuntimeError: In a process forked from one that uses JAX; so do a reset, a
+            step and a picture of an environment that was carried into one.
     """
 
     metadata = {
@@ -124,6 +125,7 @@ class GymnasiumVectorEnv(gymnasium.vector.VectorEnv):
                 array of one entry for each lane.
             gymnasium.error.ResetNeeded: If the first reset has a mask.
         """
+        check_not_forked()
         mask = _checked_mask((options or {}).get("reset_mask"), self.num_envs)
         if mask is not None and self._lanes is None:
             raise ResetNeeded(
@@ -157,6 +159,7 @@ class GymnasiumVectorEnv(gymnasium.vector.VectorEnv):
             gymnasium.error.ResetNeeded: Before the first reset, and with autoreset
                 disabled if a lane is over.
         """
+        check_not_forked()
         actions = self._checked(actions)
         play = self._play_in_numpy if self.arrays == "numpy" else self._play_on_device
         obs, rewards, terminated, truncated, info = play(actions)
@@ -164,6 +167,7 @@ class GymnasiumVectorEnv(gymnasium.vector.VectorEnv):
 
     def render(self) -> tuple[Any, ...] | None:
         """Returns a picture of every lane."""
+        check_not_forked()
         if self._lanes is None:
             raise ResetNeeded("render was called before the first reset")
         if self.render_mode is None:
