@@ -4,6 +4,7 @@ JSON knows no NaN and no infinity, so such a value is written as `null` and its 
 listed under `"not_finite"`: a null that is not listed was never written.
 """
 
+import collections
 import json
 import math
 import os
@@ -12,7 +13,14 @@ from pathlib import Path
 from typing import Any, BinaryIO, TextIO
 
 from runners.places import VanishedError
-from runners.sinks import Position, scalar, scalars
+from runners.sinks import (
+    EVALUATION_GROUP,
+    Position,
+    group,
+    is_surplus,
+    scalar,
+    scalars,
+)
 
 FLAG = "not_finite"
 _BLOCK = 1 << 16
@@ -31,7 +39,7 @@ class JsonLines:
         """
         path.parent.mkdir(parents=True, exist_ok=True)
         if resume_from is not None and path.is_file():
-            truncate(path, resume_from.iteration)
+            truncate(path, resume_from)
         self._path = path
         self._file: TextIO = path.open("a", encoding="utf-8")
 
@@ -124,16 +132,26 @@ def last_rows(path: Path) -> list[dict[str, Any]]:
         block *= 4
 
 
-def truncate(path: Path, iteration: int) -> None:
-    """Takes out the rows after an iteration, and a torn last line, at one stroke."""
+def truncate(path: Path, resume_from: Position) -> None:
+    """Takes out the rows after a position, and a torn last line, at one stroke."""
     part = path.with_name(f".{path.name}.part")
+    seen: collections.Counter[int] = collections.Counter()
     with path.open("rb") as old, part.open("wb") as new:
         for line, row in _rows(old, path):
-            if row.get("iteration", 0) <= iteration:
+            done = row.get("iteration", 0)
+            if done == resume_from.iteration and _is_evaluation(row):
+                seen[row.get("seed", 0)] += 1
+                if is_surplus(seen[row.get("seed", 0)], resume_from):
+                    continue
+            if done <= resume_from.iteration:
                 new.write(line)
         new.flush()
         os.fsync(new.fileno())
     os.replace(part, path)
+
+
+def _is_evaluation(row: Mapping[str, Any]) -> bool:
+    return any(group(name) == EVALUATION_GROUP for name in row)
 
 
 def _rows(file: BinaryIO, path: Path) -> Iterator[tuple[bytes, dict[str, Any]]]:

@@ -155,8 +155,6 @@ def _train(training: Training, observer: Observer, compile_seconds: float) -> Ou
     plan, program, run_dir = training.plan, training.program, training.run_dir
     with Interrupt() as interrupt:
         metrics = training.run(lambda: interrupt.requested, observer.on_chunk)
-        models.save_models(plan, program, run_dir)
-        models.save_best_members(plan, training.best_members, run_dir)
     if training.first_non_finite is not None:
         run_dir.write_meta(first_non_finite=training.first_non_finite)
         observer.on_notice(

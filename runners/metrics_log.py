@@ -1,6 +1,8 @@
 """The metrics of a run in all its places: rows of seeds as JSON, means elsewhere."""
 
+import itertools
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,6 +24,7 @@ class MetricsLog:
         sinks: Sequence[Sink] = (),
         *,
         evaluations: JsonLines | None = None,
+        seed_sinks: Sequence[Sequence[Sink]] = (),
     ) -> None:
         """Takes over open places.
 
@@ -30,10 +33,12 @@ class MetricsLog:
             sinks: Get the means over seeds.
             evaluations: Gets the rows of evaluations; None leaves them among the
                 others.
+            seed_sinks: Those of seed i get what that seed has.
         """
         self._lines = lines
         self._evaluations = evaluations or lines
         self._sinks = tuple(sinks)
+        self._seed_sinks = tuple(map(tuple, seed_sinks))
 
     def __enter__(self) -> "MetricsLog":
         return self
@@ -69,11 +74,20 @@ class MetricsLog:
         rows = [scalars(row) for row in _rows(metrics)]
         for seed, row in enumerate(rows):
             lines.log(env_steps, iteration, row, seed=seed)
+        for own, row in zip(self._seed_sinks, rows, strict=False):
+            for sink in own:
+                sink.log(env_steps, iteration, row)
         if not self._sinks:
             return
         means = mean_over_seeds(rows)
         for sink in self._sinks:
             sink.log(env_steps, iteration, means)
+
+    def log_models(self, folder: Path) -> None:
+        """Keeps a run's weights where its metrics go to Weights & Biases."""
+        for sink in self._every():
+            if isinstance(sink, WandbSink):
+                sink.log_models(folder)
 
     def flush(self) -> None:
         """Hands everything over: call it before a checkpoint is saved."""
@@ -86,7 +100,8 @@ class MetricsLog:
             sink.close()
 
     def _every(self) -> list[Sink]:
-        return list(dict.fromkeys((self._lines, self._evaluations, *self._sinks)))
+        others = itertools.chain(self._sinks, *self._seed_sinks)
+        return list(dict.fromkeys((self._lines, self._evaluations, *others)))
 
 
 def open_metrics_log(
@@ -102,14 +117,25 @@ def open_metrics_log(
     Raises:
         ConfigError: If Weights & Biases is asked for and not installed.
     """
+    several = config.seeds_apart and config.num_seeds > 1
+    apart = range(config.num_seeds if several else 0)
+    sinks: list[Sink] = []
+    seed_sinks: list[list[Sink]] = [[] for _ in apart]
     # What may fail is opened first, while there is nothing to close.
-    sinks: list[Sink] = [WandbSink(config, run_dir)] if config.wandb.log else []
+    if config.wandb.log and not apart:
+        sinks.append(WandbSink(config, run_dir))
+    for seed in apart if config.wandb.log else ():
+        seed_sinks[seed].append(WandbSink(config, run_dir, seed))
     if config.tensorboard:
-        sinks.insert(0, TensorBoard(run_dir.tensorboard, resume_from=resume_from))
+        sinks.append(TensorBoard(run_dir.tensorboard, resume_from=resume_from))
+        for seed in apart:
+            folder = run_dir.tensorboard / f"seed{seed}"
+            seed_sinks[seed].append(TensorBoard(folder, resume_from=resume_from))
     return MetricsLog(
         JsonLines(run_dir.metrics, resume_from=resume_from),
         sinks,
         evaluations=JsonLines(run_dir.eval_metrics, resume_from=resume_from),
+        seed_sinks=seed_sinks,
     )
 
 

@@ -8,6 +8,7 @@ from paxenv_agents.agent import Agent
 from runners.config import AgentConfig, ConfigError
 from runners.preflight import import_wandb
 from runners.run_dir import RunDir
+from runners.wandb_sink import MODEL
 
 
 def model_files(agent: AgentConfig) -> list[Path]:
@@ -38,6 +39,13 @@ def model_files(agent: AgentConfig) -> list[Path]:
 def download(run_path: str, model_path: str) -> Path:
     """Returns the local copy of a saved agent of a Weights & Biases run.
 
+    It is in the newest model that the run logged, or among the files that somebody
+    saved with the run.
+
+    Args:
+        run_path: `entity/project/run`.
+        model_path: The file in the run directory, such as `models/player1`.
+
     Raises:
         ConfigError: If the package is missing or the run has no such file.
     """
@@ -45,13 +53,30 @@ def download(run_path: str, model_path: str) -> Path:
     wanted = Path(model_path).with_suffix(".msgpack")
     for name in (wanted.with_suffix(".json"), wanted):
         try:
-            restored = wandb.restore(name.as_posix(), run_path=run_path)
+            path = _from_model(wandb, run_path, name) or _from_files(
+                wandb, run_path, name
+            )
         except Exception as error:
             # The package raises many types; each means that there is no file.
             raise ConfigError(f"cannot get {name} of {run_path}: {error}") from error
-        if restored is None:
+        if path is None:
             raise ConfigError(f"the run {run_path} holds no {name}")
-    return Path(restored.name)
+    return path
+
+
+def _from_model(wandb: Any, run_path: str, name: Path) -> Path | None:
+    logged = wandb.Api().run(run_path).logged_artifacts()
+    models = [artifact for artifact in logged if artifact.type == MODEL]
+    entry = name.as_posix().removeprefix("models/")
+    for artifact in sorted(models, key=lambda a: a.created_at, reverse=True):
+        if entry in artifact.manifest.entries:
+            return Path(artifact.get_entry(entry).download())
+    return None
+
+
+def _from_files(wandb: Any, run_path: str, name: Path) -> Path | None:
+    restored = wandb.restore(name.as_posix(), run_path=run_path)
+    return None if restored is None else Path(restored.name)
 
 
 def saved_params(agent: AgentConfig, made: Agent) -> list[Any]:

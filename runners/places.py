@@ -49,17 +49,32 @@ class InUseError(ConfigError):
     """Somebody else is writing to the same folder."""
 
 
-def check_writable(folder: str | os.PathLike[str], what: str = "folder") -> None:
+def check_writable(
+    folder: str | os.PathLike[str],
+    what: str = "folder",
+    *,
+    for_checkpoints: bool = False,
+) -> None:
     """Raises if files cannot be made in a folder; makes nothing that stays.
 
     Args:
         folder: It, or folders above it, may not be there yet.
         what: What it is for, in the message.
+        for_checkpoints: Whether checkpoints go there: who writes them takes names only
+            that are text.
 
     Raises:
         UnwritableError: If it is no folder, is read-only, or the disk is full.
     """
     path = Path(folder).absolute()
+    try:
+        str(path).encode("utf-8")
+    except UnicodeEncodeError:
+        if for_checkpoints:
+            raise UnwritableError(
+                f"cannot save checkpoints in the {what} {path}: its name is not "
+                "text in UTF-8; name another one"
+            ) from None
     there = next(p for p in (path, *path.parents) if os.path.lexists(p))
     try:
         with tempfile.TemporaryDirectory(dir=there, prefix=".paxenv-") as place:

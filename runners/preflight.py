@@ -21,7 +21,11 @@ def check_ready(config: ExperimentConfig, folder: Path | None = None) -> None:
     """
     if folder is None and config.save_dir is not None:
         folder = Path(config.save_dir)
-    check_writable(folder or Path(config.exp_dir) / config.name, "run directory")
+    check_writable(
+        folder or Path(config.exp_dir) / config.name,
+        "run directory",
+        for_checkpoints=config.runner != "eval",
+    )
     if config.wandb.log or any(agent.run_path for agent in config.agents):
         import_wandb()
     if config.tensorboard:

@@ -121,10 +121,10 @@ class RunDir:
         """The folder of TensorBoard's event files."""
         return self.path / "tb"
 
-    @property
-    def wandb_id(self) -> Path:
-        """The file that holds the run's id at Weights & Biases."""
-        return self.path / "wandb_id.txt"
+    def wandb_id(self, seed: int | None = None) -> Path:
+        """The file that holds the run's id at Weights & Biases, or that of a seed."""
+        suffix = "" if seed is None else f"_seed{seed}"
+        return self.path / f"wandb_id{suffix}.txt"
 
     @property
     def results(self) -> Path:
@@ -136,10 +136,15 @@ class RunDir:
         """The folder of pictures and results."""
         return self.path / "artifacts"
 
+    @property
+    def models(self) -> Path:
+        """The folder of weights."""
+        return self.path / "models"
+
     def model(self, player: int, seed_index: int = 0) -> Path:
         """The weights of the agent of a player (from 1) in one of the seeds."""
         suffix = f"_seed{seed_index}" if seed_index else ""
-        return self.path / "models" / f"player{player}{suffix}.msgpack"
+        return self.models / f"player{player}{suffix}.msgpack"
 
     def best_model(self, player: int, seed_index: int = 0) -> Path:
         """The weights of the best member of the search for a player (from 1)."""

@@ -17,6 +17,8 @@ ITERATION_GROUPS = frozenset(
 )
 #: Groups whose metrics are means over the episodes that ended.
 EPISODE_GROUPS = frozenset({"episode", "env", "reward_components"})
+#: The group of what evaluations give.
+EVALUATION_GROUP = "eval"
 #: How many episodes ended.
 EPISODE_COUNT = "episode/count"
 #: How many gradient steps a learner took, where that may be none.
@@ -29,10 +31,13 @@ class Position(NamedTuple):
     Attributes:
         iteration: Iterations that are done.
         env_steps: Environment steps that one seed has taken.
+        evaluations: Evaluations that had been logged at this very iteration; None: all
+            that are there.
     """
 
     iteration: int
     env_steps: int
+    evaluations: int | None = None
 
 
 #: Where a run begins.
@@ -63,6 +68,11 @@ class Sink(Protocol):
     def close(self) -> None:
         """Flushes and ends."""
         ...
+
+
+def is_surplus(number: int, position: Position) -> bool:
+    """Whether an evaluation, from 1, at the iteration of a position came after it."""
+    return position.evaluations is not None and number > position.evaluations
 
 
 def group(name: str) -> str:

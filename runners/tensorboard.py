@@ -5,6 +5,7 @@ thread: after `flush` they are on the disk, which a writer with a queue of its o
 not promise.
 """
 
+import collections
 import os
 import struct
 import time
@@ -12,7 +13,14 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from runners.sinks import Position, group, scalars, step_of
+from runners.sinks import (
+    EVALUATION_GROUP,
+    Position,
+    group,
+    is_surplus,
+    scalars,
+    step_of,
+)
 
 PATTERN = "events.out.tfevents.*"
 #: Groups that are also drawn over iterations, under `<group>_vs_iter/`.
@@ -44,8 +52,9 @@ class TensorBoard:
 
         folder.mkdir(parents=True, exist_ok=True)
         if resume_from is not None:
+            seen: collections.Counter[str] = collections.Counter()
             for path in sorted(folder.glob(PATTERN)):
-                truncate(path, resume_from)
+                truncate(path, resume_from, seen)
         self._copies = copies_vs_iteration
         # Two files of one second need different names that sort by age.
         suffix = f".{len(list(folder.glob(PATTERN))):04d}"
@@ -105,16 +114,31 @@ def read_scalars(folder: Path) -> dict[str, list[tuple[int, float]]]:
     return series
 
 
-def truncate(path: Path, resume_from: Position) -> None:
-    """Takes later events and a torn end out of an event file, at one stroke."""
+def truncate(path: Path, resume_from: Position, seen: collections.Counter[str]) -> None:
+    """Takes later events and a torn end out of an event file, at one stroke.
+
+    Args:
+        path: The file.
+        resume_from: Where a resumed run goes on.
+        seen: How often each metric of evaluations was there at that very position;
+            counted on from file to file.
+    """
+
+    def stays(event: Any) -> bool:
+        for value in event.summary.value:
+            now = step_of(value.tag, resume_from.env_steps, resume_from.iteration)
+            if event.step == now and group(value.tag) == EVALUATION_GROUP:
+                seen[value.tag] += 1
+                if is_surplus(seen[value.tag], resume_from):
+                    return False
+            if event.step > now:
+                return False
+        return True
+
     part = path.with_name(f".{path.name}.part")
     with part.open("wb") as new:
         for record, event in _events(path):
-            if all(
-                event.step
-                <= step_of(value.tag, resume_from.env_steps, resume_from.iteration)
-                for value in event.summary.value
-            ):
+            if stays(event):
                 new.write(record)
         new.flush()
         os.fsync(new.fileno())

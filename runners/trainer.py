@@ -86,7 +86,7 @@ class Trainer:
         if self.buffer not in BUFFERS:
             raise ValueError(f"buffer must be one of {BUFFERS}, got {self.buffer!r}")
         for folder in self._folders:
-            check_writable(folder)
+            check_writable(folder, for_checkpoints=True)
         steps = self.agent.rollout_length(self.games)
         per_iteration = steps * self.games
         self.num_iterations = self.config.total_timesteps // per_iteration

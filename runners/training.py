@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from runners import models
 from runners.checkpoints.files import LATEST, has_any
 from runners.checkpoints.store import CheckpointStore
 from runners.config.schema import as_dict
@@ -58,7 +59,8 @@ class Training:
     ) -> dict[str, np.ndarray]:
         """Trains until the end, or until `stop`; returns the metrics of the end.
 
-        A checkpoint is always saved at the end, also of a run that was stopped.
+        A checkpoint and the weights are always saved at the end, also of a run that was
+        stopped.
 
         Args:
             stop: Asked between chunks.
@@ -80,12 +82,15 @@ class Training:
                     self.first_non_finite = loop.first_non_finite
                 log.flush()
                 self._save(store, None)
-            if self.program.iteration < self.plan.num_iterations:
-                return {}
-            metrics, self.curves = self.evaluation.play(self.program.state.agents)
-            self._log_evaluation(log, metrics)
-            if self.plan.evolves:
-                self.best_members = best_members(self.evaluation, self.program)
+            metrics: dict[str, np.ndarray] = {}
+            if self.program.iteration == self.plan.num_iterations:
+                metrics, self.curves = self.evaluation.play(self.program.state.agents)
+                self._log_evaluation(log, metrics)
+                if self.plan.evolves:
+                    self.best_members = best_members(self.evaluation, self.program)
+            models.save_models(self.plan, self.program, self.run_dir)
+            models.save_best_members(self.plan, self.best_members, self.run_dir)
+            log.log_models(self.run_dir.models)
         return metrics
 
     def _loop(
@@ -177,7 +182,11 @@ class Training:
     def _position(self) -> Position | None:
         if not self._goes_on:
             return None
-        return Position(self.program.iteration, self.program.env_steps)
+        iteration = self.program.iteration
+        every = Interval(self.plan.config.eval_interval, self.plan.steps_per_iteration)
+        # The evaluation of the end comes after the last checkpoint.
+        evaluations = int(iteration > 0 and every.is_due(iteration))
+        return Position(iteration, self.program.env_steps, evaluations)
 
     def _log(self, log: MetricsLog, chunk: Chunk) -> None:
         """Writes the rows of a chunk that are due."""

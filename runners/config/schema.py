@@ -210,6 +210,8 @@ class ExperimentConfig:
         exp_dir: Where run directories are made.
         save_dir: The run directory itself, instead of a new one under `exp_dir`.
         tensorboard: Whether metrics are also written for TensorBoard.
+        seeds_apart: Whether TensorBoard and Weights & Biases show every seed by
+            itself, beside or instead of means over seeds.
         wandb: Weights & Biases.
         search: With `es`, the options of `runners.outer_loops.outer_config.ESConfig`
             that are not settings of the run. `total_timesteps` is the budget of an
@@ -247,6 +249,7 @@ class ExperimentConfig:
     exp_dir: str = "exp"
     save_dir: str | None = None
     tensorboard: bool = True
+    seeds_apart: bool = False
     wandb: WandbConfig = dataclasses.field(default_factory=WandbConfig)
     search: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 

@@ -139,7 +139,7 @@ class OnPolicyRunner:
         save_dir = log_dir if save_dir is None else save_dir
         self._folders = [folder for folder in (log_dir, save_dir) if folder is not None]
         for folder in self._folders:
-            check_writable(folder)
+            check_writable(folder, for_checkpoints=True)
         self.env, self.env_params = make_game(env, env_params)
         self._wanted = make_agent(algorithm, self.env, cfg, networks, agent)
         self._seed = seed

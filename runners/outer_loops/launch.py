@@ -155,11 +155,12 @@ class _Run:
                 flat = {k: v for k, v in evaluation.items() if not isinstance(v, dict)}
                 log.log_evaluation(steps, done, flat)
                 log.flush()
+                self._save_model()
+                log.log_models(self.run_dir.models)
         interrupted = done < self._total
         outcome = OuterOutcome(
             self.plan, train, evaluation, self._now(), interrupted=interrupted
         )
-        self._save_model()
         self.run_dir.write_results(outcome.as_dict())
         self._draw()
         return outcome
@@ -225,7 +226,8 @@ class _Run:
         self.runner.restore(state)
         self._saved, self._seconds = int(meta["iteration"]), float(meta["seconds"])
         self._previous = self._done
-        return Position(*self._done)
+        # The evaluation of the end comes after the last checkpoint.
+        return Position(*self._done, evaluations=0)
 
     def _now(self) -> float:
         return self._seconds + time.perf_counter() - self._began

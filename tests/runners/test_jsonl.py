@@ -114,6 +114,22 @@ def test_a_torn_last_line_is_dropped(tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["m.jsonl"]
 
 
+@pytest.mark.parametrize(("before", "kept"), [(0, []), (1, [1.0]), (None, [1.0, 2.0])])
+def test_evaluations_after_the_last_checkpoint_are_taken_out(tmp_path, before, kept):
+    """Those of the end are logged at the iteration at which it was saved."""
+    path = tmp_path / "eval.jsonl"
+    with JsonLines(path) as log:
+        for value in (1.0, 2.0):
+            for seed in range(2):
+                log.log(30, 3, {"eval/sampled/x": value}, seed=seed)
+    with JsonLines(path, resume_from=Position(3, 30, before)):
+        pass
+    rows = read_rows(path)
+    for seed in range(2):
+        found = [row["eval/sampled/x"] for row in rows if row["seed"] == seed]
+        assert found == kept
+
+
 def test_a_broken_line_elsewhere_is_named(tmp_path):
     path = tmp_path / "m.jsonl"
     path.write_text('{"iteration": 1}\nnonsense\n{"iteration": 2}\n')

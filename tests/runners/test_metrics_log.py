@@ -84,3 +84,16 @@ def test_a_resumed_run_goes_on_everywhere_without_gap_or_double(tmp_path):
     assert [row["iteration"] for row in rows] == [1, 2, 3, 4, 5, 6]
     points = read_scalars(run_dir.tensorboard)["train/loss"]
     assert points == [(10 * i, 0.5 * i) for i in range(1, 7)]
+
+
+def test_seeds_apart_have_folders_of_their_own_beside_the_means(tmp_path):
+    config = load(["seeds_apart=true", "num_seeds=2"])
+    for start, i in ((None, 1), (Position(1, 10), 2)):
+        with open_metrics_log(config, RunDir(tmp_path), start) as log:
+            log.log(10 * i, i, {"x": np.array([1.0, 2.0]) * i})
+    folders = [tmp_path / "tb" / name for name in ("", "seed0", "seed1")]
+    assert [read_scalars(folder)["x"] for folder in folders] == [
+        [(10, 1.5), (20, 3.0)],
+        [(10, 1.0), (20, 2.0)],
+        [(10, 2.0), (20, 4.0)],
+    ]

@@ -72,6 +72,13 @@ def test_asking_leaves_nothing(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_place_for_checkpoints_has_a_name_that_is_text(tmp_path):
+    folder = tmp_path / "d\udcff"
+    check_writable(folder)
+    with pytest.raises(UnwritableError, match="its name is not text in UTF-8"):
+        check_writable(folder, for_checkpoints=True)
+
+
 # Locks.
 
 
@@ -104,8 +111,7 @@ def test_a_lock_lives_as_long_as_its_process(tmp_path, request, kernel):
         from runners.places import locked
         with locked(sys.argv[1]):
             if os.fork() == 0:
-                time.sleep(60)
-            print("held", flush=True)
+                print("held", flush=True)
             time.sleep(60)
     """
     child = subprocess.Popen(

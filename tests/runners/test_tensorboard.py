@@ -96,6 +96,19 @@ def test_a_torn_end_is_dropped(tmp_path):
     assert read_scalars(tmp_path)["env/rate"] == [(i, 0.25 * i) for i in range(1, 5)]
 
 
+@pytest.mark.parametrize(("before", "kept"), [(0, []), (1, [1.0]), (None, [1.0, 2.0])])
+def test_evaluations_after_the_last_checkpoint_are_taken_out(tmp_path, before, kept):
+    with TensorBoard(tmp_path) as sink:
+        sink.log(64, 1, {"train/loss": 0.5})
+        for value in (1.0, 2.0):
+            sink.log(64, 1, {"eval/sampled/x": value})
+    with TensorBoard(tmp_path, resume_from=Position(1, 64, before)):
+        pass
+    found = read_scalars(tmp_path)
+    assert found["train/loss"] == [(64, 0.5)]
+    assert found.get("eval/sampled/x", []) == [(64, value) for value in kept]
+
+
 def test_what_was_flushed_is_on_the_disk_before_the_end(tmp_path):
     sink = TensorBoard(tmp_path)
     sink.log(64, 1, {"train/loss": 0.5})

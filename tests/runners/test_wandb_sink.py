@@ -1,7 +1,10 @@
 """Weights & Biases, with a stand-in for the package; once with the package."""
 
+import shutil
 import sys
+import tempfile
 import types
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,7 +20,9 @@ class FakeRun:
     def __init__(self, settings):
         self.settings, self.rows, self.finished = settings, [], False
         self.id = settings["id"] or "abc123"
-        self.axes = {}
+        if settings["name"].endswith("seed1"):
+            self.id = "def456"
+        self.axes, self.artifacts = {}, []
 
     def define_metric(self, name, step_metric=None, hidden=None):
         self.axes[name] = step_metric
@@ -25,19 +30,52 @@ class FakeRun:
     def log(self, metrics, step):
         self.rows.append((step, metrics))
 
+    def log_artifact(self, artifact):
+        assert not self.finished
+        self.artifacts.append(artifact)
+        artifact.created_at = f"2026-01-01T00:00:{len(self.artifacts):02d}"
+
+    def logged_artifacts(self):
+        return iter(self.artifacts)
+
     def finish(self):
         self.finished = True
 
 
+class FakeArtifact:
+    """Copies of files, by their names in the folder that was added."""
+
+    def __init__(self, name, type):
+        self.name, self.type = name, type
+        self.manifest = types.SimpleNamespace(entries={})
+        self.store = Path(tempfile.mkdtemp())
+
+    def add_dir(self, local_path):
+        shutil.copytree(local_path, self.store, dirs_exist_ok=True)
+        for path in self.store.iterdir():
+            self.manifest.entries[path.name] = path
+
+    def get_entry(self, name):
+        path = self.manifest.entries[name]
+        return types.SimpleNamespace(download=lambda: str(path))
+
+
 @pytest.fixture
 def wandb(monkeypatch, tmp_path):
-    """A package that remembers its runs and holds one saved agent."""
+    """A package that remembers its runs, and holds one file beside them."""
     package = types.ModuleType("wandb")
     package.runs = []
+    package.Artifact = FakeArtifact
 
     def init(**settings):
         package.runs.append(FakeRun(settings))
         return package.runs[-1]
+
+    def run(run_path):
+        (found,) = [r for r in package.runs if r.id == run_path.rpartition("/")[2]]
+        return found
+
+    package.Api = lambda: types.SimpleNamespace(run=run)
 
     def restore(name, run_path):
         if not name.startswith("models/player1."):
@@ -135,6 +173,9 @@ def test_the_package_itself_logs_offline_and_resumes(tmp_path, monkeypatch):
     words = ["wandb.log=true", "wandb.group=g", "wandb.tags=[t]"]
     log(words, tmp_path, (1, 2))
     stored = (tmp_path / "wandb_id.txt").read_text().strip()
+    weights_file(RunDir(tmp_path), "trained")
+    with open_metrics_log(load(words), RunDir(tmp_path)) as log_of_models:
+        log_of_models.log_models(tmp_path / "models")
     log(words, tmp_path, (2, 3), Position(1, 10))
     assert (tmp_path / "wandb_id.txt").read_text().strip() == stored
     files = list(tmp_path.glob("wandb/offline-run-*/run-*.wandb"))
@@ -142,7 +183,49 @@ def test_the_package_itself_logs_offline_and_resumes(tmp_path, monkeypatch):
     assert sum(file.stat().st_size for file in files) > 1_000
 
 
-def test_weights_come_from_a_run_of_the_service(wandb):
+def weights_file(run_dir, words):
+    run_dir.models.mkdir(parents=True, exist_ok=True)
+    for suffix in (".msgpack", ".json"):
+        run_dir.model(1).with_suffix(suffix).write_text(words)
+
+
+@pytest.mark.parametrize("name", ["models/player1", "player1.msgpack"])
+def test_the_weights_that_a_run_leaves_are_found_under_its_path(wandb, tmp_path, name):
+    """The newest, after a run that was resumed; the local ones may be gone."""
+    run_dir = RunDir(tmp_path / "run")
+    for words in ("half trained", "trained"):
+        weights_file(run_dir, words)
+        with open_metrics_log(load(["wandb.log=true"]), run_dir) as log:
+            log.log_models(run_dir.models)
+        # What a resumed run logs comes after what it had logged.
+        wandb.runs[-1].artifacts[:0] = wandb.runs[0].artifacts[: len(wandb.runs) - 1]
+        wandb.runs[-1].artifacts[-1].created_at = f"2026-01-0{len(wandb.runs)}"
+    shutil.rmtree(run_dir.path)
+    wandb.runs = wandb.runs[-1:]
+    agent = AgentConfig("PPO", (1,), model_path=name, run_path="me/paxenv/abc123")
+    (path,) = model_files(agent)
+    assert (path.name, path.read_text()) == ("player1.msgpack", "trained")
+    assert path.with_suffix(".json").read_text() == "trained"
+
+
+def test_seeds_apart_are_runs_of_one_group(wandb, tmp_path):
+    words = ["wandb.log=true", "seeds_apart=true", "num_seeds=2"]
+    log(words, tmp_path / "run_1")
+    assert [(run.settings["name"], run.settings["group"]) for run in wandb.runs] == [
+        ("run_1_seed0", "run_1"),
+        ("run_1_seed1", "run_1"),
+    ]
+    assert [run.rows for run in wandb.runs] == [
+        [(10, {"iteration": 1, "x": 1.0, "env/y": 3.0})],
+        [(10, {"iteration": 1, "x": 2.0, "env/y": 3.0})],
+    ]
+    assert [run.settings["config"]["seed_index"] for run in wandb.runs] == [0, 1]
+    log(words, tmp_path / "run_1", (2,), Position(1, 10))
+    assert [run.settings["id"] for run in wandb.runs[2:]] == ["abc123", "def456"]
+
+
+def test_weights_come_from_the_files_of_a_run_of_the_service(wandb):
+    wandb.runs.append(FakeRun({"id": "run", "name": "n"}))
     agent = AgentConfig(
         *("PPO", (1,)), model_path="models/player1.msgpack", run_path="me/project/run"
     )
@@ -153,6 +236,7 @@ def test_weights_come_from_a_run_of_the_service(wandb):
 
 
 def test_a_file_that_the_service_does_not_hold_is_an_error(wandb):
+    wandb.runs.append(FakeRun({"id": "run", "name": "n"}))
     agent = AgentConfig("PPO", (1,), model_path="other", run_path="me/project/run")
     with pytest.raises(ConfigError, match=r"cannot get other.json of me/project/run"):
         model_files(agent)
