@@ -16,7 +16,7 @@ import numpy as np
 from flax import struct
 
 from paxenv import keys, spaces
-from paxenv.metrics import Accumulator
+from paxenv.metrics import Accumulator, reported_metrics
 
 HORIZONS = ("truncate", "terminate")
 
@@ -80,6 +80,9 @@ class Environment(abc.ABC):
     horizon: str = "truncate"
 
     name: ClassVar[str] = ""
+    #: Whether experiments report the metrics of `step_game` by their means; a game
+    #: whose accumulator has something better to say of them sets False.
+    reports_metrics: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         for field in ("num_inner_steps", "num_outer_steps"):
@@ -133,8 +136,9 @@ class Environment(abc.ABC):
         Returns:
             (observations, game state, rewards, terminated, metrics). `terminated` is
             a bool scalar: an end by the game's own rules, never by time. `metrics`
-            maps names to what this transition says by itself; the names
-            `reward_components` and `log` are lifted into `info`.
+            maps names to what this transition says by itself, which experiments
+            report (`logged`); the names `reward_components` and `log` are lifted
+            into `info`.
         """
 
     def metrics_init(self) -> Accumulator:
@@ -152,6 +156,20 @@ class Environment(abc.ABC):
         """Returns named statistics; `acc.totals` may be a sum over games."""
         del acc
         return {}
+
+    def logged(self, info: dict[str, Any]) -> dict[str, Any]:
+        """Returns what experiments report of a step by its mean over an episode.
+
+        That is what `step_game` gives under `log` and, if `reports_metrics`, its other
+        metrics: scalars, and one number for each player, as a tuple or an array
+        `[num_players]`. Arrays of other shapes stay in `info` alone.
+
+        Args:
+            info: That of one step of one game.
+        """
+        metrics = info["metrics"] if self.reports_metrics else {}
+        reported = reported_metrics(metrics, self.num_players)
+        return {**reported, **info.get("log", {})}
 
     def render_ansi(self, frame: Frame) -> str:
         """Returns one game as text."""

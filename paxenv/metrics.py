@@ -1,6 +1,6 @@
 """Statistics of play: what is summed over games, and what one reads off the sums."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
@@ -40,6 +40,43 @@ def equality(returns: Float[Array, "... players"]) -> Float[Array, "..."]:
     gaps = jnp.abs(returns[..., :, None] - returns[..., None, :]).sum((-2, -1))
     scale = 2 * num_players * jnp.abs(returns).sum(-1)
     return 1.0 - jnp.where(scale > 0, gaps / jnp.where(scale > 0, scale, 1.0), 0.0)
+
+
+def reported_metrics(metrics: Mapping[str, Any], num_players: int) -> dict[str, Any]:
+    """Returns the numbers among a step's metrics: scalars and one for each player.
+
+    Args:
+        metrics: Of one step of one game, by name; may hold mappings of the same kind.
+        num_players: Players of the game.
+
+    Returns:
+        Float scalars, and tuples of `num_players` of them; arrays of other shapes and
+        tuples of other lengths are left out.
+    """
+    found = {}
+    for name, value in metrics.items():
+        if isinstance(value, Mapping):
+            value = reported_metrics(value, num_players)
+        elif isinstance(value, tuple | list):
+            value = _of_players([jnp.asarray(x) for x in value], num_players)
+        else:
+            array = jnp.asarray(value)
+            parts = list(array) if array.shape == (num_players,) else []
+            value = _float(array) if not array.ndim else _of_players(parts, num_players)
+        if not isinstance(value, Mapping | tuple) or value:
+            found[name] = value
+    return found
+
+
+def _of_players(values: Sequence[jax.Array], num_players: int) -> tuple[Any, ...]:
+    """Returns one float scalar for each player, () if these are not such."""
+    if len(values) != num_players or any(x.ndim for x in values):
+        return ()
+    return tuple(_float(x) for x in values)
+
+
+def _float(x: jax.Array) -> jax.Array:
+    return x.astype(jnp.result_type(float))
 
 
 def rate(count: Int[Array, "*shape"], of: Int[Array, "..."]) -> Float[Array, "*shape"]:

@@ -90,7 +90,7 @@ class SinglePlayer:
             raise ValueError(
                 f"{self.env.name or self.env} has "
                 f"{counted(num_players, 'player')} and needs "
-                f"{counted(num_players - 1, 'co-player')}, got {len(self.co_players)}"
+                f"{counted(num_players - 1, 'co_player')}, got {len(self.co_players)}"
             )
         for seat, agent in zip(self.seats, self.co_players, strict=True):
             if agent.action_space != self.env.action_space(seat):
@@ -253,6 +253,10 @@ class SinglePlayer:
     def metrics_final(self, acc: Accumulator) -> dict[str, jax.Array]:
         """Returns the game's named statistics."""
         return self.env.metrics_final(acc)
+
+    def logged(self, info: dict[str, Any]) -> dict[str, Any]:
+        """Returns what the game reports of a step, of all its players."""
+        return self.env.logged(info)
 
     def render_ansi(self, frame: Frame) -> str:
         """Returns the whole game as text; see `game_frame`."""

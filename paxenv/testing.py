@@ -12,6 +12,11 @@ import numpy as np
 from paxenv import keys, spaces
 from paxenv.wording import counted
 
+#: What to do about a weak type.
+CURE = (
+    ". A weak type comes from a Python number: give every array its dtype, as in "
+    "jnp.asarray(0.5, jnp.float32) or jnp.where(condition, x, 0).astype(jnp.float32)"
+)
 #: Steps that are taken after the end of the trial.
 OVERTIME = 3
 #: Tolerances between ways to compute the same step.
@@ -181,9 +186,10 @@ def _same_avals(what: str, got: Any, whose: str, expected: Any) -> None:
         jax.tree_util.tree_leaves_with_path(got), jax.tree.leaves(expected), strict=True
     ):
         if _aval(a) != _aval(b):
+            cure = CURE if _aval(a)[:2] == _aval(b)[:2] else ""
             raise EnvCheckError(
                 f"{what}{jax.tree_util.keystr(path)} differs from {whose}: "
-                f"{_aval(a)} and {_aval(b)} (shape, dtype, weak type)"
+                f"{_aval(a)} and {_aval(b)} (shape, dtype, weak type){cure}"
             )
 
 

@@ -56,31 +56,40 @@ class InPlay(struct.PyTreeNode):
     log: Any
 
 
-def in_play(num_players: int, info: dict[str, Any]) -> InPlay:
+def in_play(num_players: int, components: Any, log: Any) -> InPlay:
     """Returns the sums of an episode that has just opened.
 
     Args:
         num_players: Players of the game.
-        info: A step's `info`, of which only shapes are read.
+        components: Parts of a step's rewards, of which only shapes are read.
+        log: What the game reports of a step, likewise.
     """
 
-    def zeros(name: str) -> Any:
-        return jax.tree.map(
-            lambda x: jnp.zeros(x.shape, jnp.result_type(float)), info.get(name, {})
-        )
+    def zeros(tree: Any) -> Any:
+        return jax.tree.map(lambda x: jnp.zeros(x.shape, jnp.result_type(float)), tree)
 
     return InPlay(
         length=jnp.zeros((), jnp.int32),
         returns=jnp.zeros(num_players, jnp.result_type(float)),
-        components=zeros("reward_components"),
-        log=zeros("log"),
+        components=zeros(components),
+        log=zeros(log),
     )
 
 
 def with_step(
-    episode: InPlay, rewards: Float[Array, " players"], info: dict[str, Any]
+    env: Any,
+    episode: InPlay,
+    rewards: Float[Array, " players"],
+    info: dict[str, Any],
 ) -> InPlay:
-    """Returns the sums with one step added; one that was not valid adds nothing."""
+    """Returns the sums with one step added; one that was not valid adds nothing.
+
+    Args:
+        env: The game, which says what is reported of a step (`Environment.logged`).
+        episode: The sums so far.
+        rewards: What the step paid.
+        info: What else the step gave.
+    """
     add = jnp.add
     return InPlay(
         length=episode.length + info["valid"],
@@ -88,7 +97,7 @@ def with_step(
         components=jax.tree.map(
             add, episode.components, info.get("reward_components", {})
         ),
-        log=jax.tree.map(add, episode.log, info.get("log", {})),
+        log=jax.tree.map(add, episode.log, env.logged(info)),
     )
 
 

@@ -4,6 +4,7 @@ Axes, outermost first: inner episodes, steps, games. Callers add opponents and
 populations outside by `vmap`.
 """
 
+import functools
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
@@ -192,6 +193,7 @@ def play_episode(
     """
     env = lineup.env
     step_env = jax.vmap(env.step_inner, in_axes=(0, 0, 0, None))
+    add_step = jax.vmap(functools.partial(with_step, env))
 
     def step(table: Table, nothing: None) -> tuple[Table, Steps]:
         del nothing
@@ -217,7 +219,7 @@ def play_episode(
             metrics=jax.vmap(env.metrics_update)(
                 table.metrics, joint(table.obs), joint(actions), info
             ),
-            episode=jax.vmap(with_step)(table.episode, jnp.stack(rewards, -1), info),
+            episode=add_step(table.episode, jnp.stack(rewards, -1), info),
         )
         records = tuple(
             record(

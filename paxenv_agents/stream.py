@@ -4,6 +4,7 @@ The flat view of the engine, for rollouts of a set number of steps. Every learne
 the trial clock; nobody learns while a rollout is played.
 """
 
+import functools
 from typing import Any, NamedTuple
 
 import jax
@@ -155,7 +156,8 @@ def _step(
                 lineup, params, states, p, final_obs[p], memories[p], clock
             )
         records.append(own)
-    episode = jax.vmap(with_step)(table.episode, jnp.stack(rewards, -1), info)
+    add_step = jax.vmap(functools.partial(with_step, env))
+    episode = add_step(table.episode, jnp.stack(rewards, -1), info)
     episodes = jax.vmap(with_end)(
         episodes, episode, info["inner_done"], info["truncated"]
     )

@@ -169,12 +169,15 @@ def _no_steps(lineup: Lineup, env_state: Any, params: Any) -> InPlay:
     """Returns the sums of inner episodes that have just opened, leaves `[games]`."""
     env = lineup.env
 
-    def info() -> Any:
+    def reported() -> Any:
         actions = tuple(
             jnp.zeros(space.shape or (), spaces.dtype_of(space))
             for space in map(env.action_space, range(lineup.num_players))
         )
         state = jax.tree.map(lambda x: x[0], env_state)
-        return env.step_inner(jax.random.key(0), state, joint(actions), params)[4]
+        key = jax.random.key(0)
+        info = env.step_inner(key, state, joint(actions), params)[4]
+        return info.get("reward_components", {}), env.logged(info)
 
-    return batched(in_play(lineup.num_players, jax.eval_shape(info)), lineup.num_games)
+    opened = in_play(lineup.num_players, *jax.eval_shape(reported))
+    return batched(opened, lineup.num_games)

@@ -14,6 +14,15 @@ VISITATION = "state_visitation"
 #: Sums over all games of an iteration; people read them per episode.
 COUNTS = ("own_coins", "other_coins")
 
+#: What the engine measures of every episode.
+OF_EPISODES = (
+    *("count", "length", "truncated", "welfare", "equality", "mean_reward"),
+    *("return", "return_min", "return_max", "reward_per_step", "reward_per_step_last"),
+)
+
+#: Before the name of a game's own metric where the engine has one of that name.
+OWN = "game's "
+
 #: Of single games; not of interest beside means.
 EXTREMES = ("return_min", "return_max")
 
@@ -62,6 +71,9 @@ def parse(name: str) -> Name | None:
     group, _, rest = name.partition("/")
     if group not in ("episode", "env") or not rest:
         return None
+    if group == "env" and rest.partition("/")[0] in OF_EPISODES:
+        # A game's own metric of that name is not the engine's.
+        rest = f"{OWN}{rest}"
     parts = rest.split("/")
     for i, part in enumerate(parts):
         number = part.removeprefix("player_")
@@ -88,6 +100,12 @@ def quantities(names: Mapping[Name, object], *, of_players: bool) -> list[str]:
     }
     ranks = {quantity: i for i, quantity in enumerate(ORDER)}
     return sorted(found, key=lambda q: (ranks.get(q, len(ranks)), q))
+
+
+def of_game(names: Mapping[Name, object], metrics: Iterable[str]) -> list[str]:
+    """Returns the quantities that a game reports of itself, not of a player."""
+    own = {parse(metric) for metric in metrics if metric.startswith("env/")}
+    return [q for q in quantities(names, of_players=False) if Name(q) in own]
 
 
 def states(

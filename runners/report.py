@@ -20,6 +20,7 @@ from runners.metric_names import (
     by_name,
     cooperation_title,
     label,
+    of_game,
     quantities,
     state_order,
     states,
@@ -56,15 +57,21 @@ def final_table(outcome: Outcome) -> Table:
         show_edge=False,
         pad_edge=False,
     )
+    named = by_name(outcome.evaluation)
+    whole = of_game(named, outcome.evaluation)
     table.add_column("", no_wrap=True)
     for player, agent in enumerate(plan.names, start=1):
         header = f"player {player}\n{agent}"
         table.add_column(header, justify="right", no_wrap=True)
-    named = by_name(outcome.evaluation)
+    if whole:
+        table.add_column("game", justify="right", no_wrap=True)
     players = range(1, len(plan.names) + 1)
     for quantity in quantities(named, of_players=True):
         cells = [_cell(named, Name(quantity, p)) for p in players]
         table.add_row(label(quantity), *cells)
+    for quantity in whole:
+        empty = [""] * len(plan.names)
+        table.add_row(label(quantity), *empty, number(named[Name(quantity)]))
     known = state_order(plan.env)
     shown = _most_visited(named, states(named, COOPERATION, known))
     if shown:

@@ -130,6 +130,7 @@ class CoinGame(Environment):
     extra_planes: bool = False
 
     name: ClassVar[str] = "CoinGame"
+    reports_metrics: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -78,6 +78,7 @@ class InfiniteMatrixGame(Environment):
     """
 
     name: ClassVar[str] = "InfiniteMatrixGame"
+    reports_metrics: ClassVar[bool] = False
 
     @property
     def num_players(self) -> int:

@@ -70,6 +70,7 @@ class IteratedMatrixGame(Environment):
     observation: str = "one_hot"
 
     name: ClassVar[str] = "IteratedMatrixGame"
+    reports_metrics: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         super().__post_init__()

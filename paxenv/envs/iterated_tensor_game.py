@@ -88,6 +88,7 @@ class IteratedTensorGame(Environment, _NumPlayers):
     observation: str = "one_hot"
 
     name: ClassVar[str] = "IteratedTensorGame"
+    reports_metrics: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         super().__post_init__()

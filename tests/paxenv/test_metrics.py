@@ -1,5 +1,6 @@
 """Formulas of the statistics, on numbers worked by hand."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -70,3 +71,23 @@ def test_totals_of_games_add_up_before_rates_are_taken():
     assert np.isnan(named["cooperation_probability/player_1/B"])
     assert float(named["cooperation_rate/player_1"]) == 0.5
     assert float(named["state_visitation/player_1/A"]) == 1.0
+
+
+def test_numbers_among_a_steps_metrics_are_scalars_and_one_for_each_player():
+    found = metrics.reported_metrics(
+        {
+            "sum": jnp.int32(3),
+            "took": jnp.array([True, False]),
+            "pair": (jnp.float32(1.0), 2),
+            "inner": {"x": 0.5, "map": jnp.zeros((2, 3))},
+            "map": jnp.zeros((3, 3)),
+            "three": (1, 2, 3),
+        },
+        num_players=2,
+    )
+    assert jax.tree.map(float, found) == {
+        "sum": 3.0,
+        "took": (1.0, 0.0),
+        "pair": (1.0, 2.0),
+        "inner": {"x": 0.5},
+    }
