@@ -40,6 +40,7 @@ class Rollout(NamedTuple):
         stream: The games after it.
         returns: The return of every inner episode at the step that ended it, NaN
             elsewhere, `[T, games, P]`.
+        lengths: Its steps, 0 elsewhere, int32 `[T, games]`.
         params: The game's numbers by which it was played.
     """
 
@@ -50,6 +51,7 @@ class Rollout(NamedTuple):
     stats: tuple[Stats, ...]
     stream: Table
     returns: jax.Array
+    lengths: jax.Array
     params: Any = ()
 
 
@@ -95,10 +97,10 @@ def play_steps(
 
     def step(carry: tuple[Table, Episodes], nothing: None) -> Any:
         del nothing
-        table, episodes, records, clock, returns = _step(lineup, params, states, *carry)
-        return (table, episodes), (records, clock, returns)
+        table, episodes, *seen = _step(lineup, params, states, *carry)
+        return (table, episodes), tuple(seen)
 
-    (table, episodes), (records, clock, returns) = jax.lax.scan(
+    (table, episodes), (records, clock, returns, lengths) = jax.lax.scan(
         step, (table, episodes), None, num_steps
     )
     experiences = tuple(
@@ -116,14 +118,17 @@ def play_steps(
         stats=({},) * len(lineup.slots),
         stream=table,
         returns=returns,
+        lengths=lengths,
         params=params,
     )
 
 
 def _step(
     lineup: Lineup, params: Any, states: States, table: Table, episodes: Episodes
-) -> tuple[Table, Episodes, tuple[Any, ...], dict[str, jax.Array], jax.Array]:
-    """Plays one step in every game: (table, episodes, records, flags, returns)."""
+) -> tuple[
+    Table, Episodes, tuple[Any, ...], dict[str, jax.Array], jax.Array, jax.Array
+]:
+    """Plays one step: (table, episodes, records, flags, returns, lengths)."""
     env, players = lineup.env, range(lineup.num_players)
     before = table.env_state
     episode_keys = jax.vmap(keys.episode)(before.lane_key, before.e)
@@ -173,7 +178,8 @@ def _step(
         episode=_opened(episode, info["inner_done"]),
     )
     returns = jnp.where(info["inner_done"][:, None], episode.returns, jnp.nan)
-    return after, episodes, tuple(records), clock, returns
+    lengths = jnp.where(info["inner_done"], episode.length, 0)
+    return after, episodes, tuple(records), clock, returns, lengths
 
 
 def _final_value(

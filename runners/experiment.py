@@ -99,6 +99,8 @@ class Experiment:
             iteration is a trial.
         keep_returns: Whether the rows of a stream hold the return of every episode by
             itself, `RETURNS`.
+        keep_parts: Whether rows hold of what several of them are joined, `LATEST` and
+            `TOTALS`.
         keep_curves: Whether the row of a trial holds the rewards by inner episode,
             `CURVES`.
         params_sampler: `params_sampler(key, params) -> params`, the game's numbers of a
@@ -117,6 +119,7 @@ class Experiment:
     chunk_size: int = 64
     num_steps: int | None = None
     keep_returns: bool = False
+    keep_parts: bool = False
     keep_curves: bool = False
     params_sampler: Callable[[jax.Array, Any], Any] | None = None
     params_per_opponent: bool = True
@@ -302,7 +305,9 @@ def rollout(experiment: Experiment, state: RunState) -> tuple[Played, Row]:
     else:
         one = functools.partial(play_trials, experiment, state, scan=summed_scan)
         play = play_population(experiment, members, one)
-    row = rollout_row(experiment.env, experiment.slots, play)
+    row = rollout_row(
+        experiment.env, experiment.slots, play, parts=experiment.keep_parts
+    )
     if experiment.keep_returns and isinstance(play, Rollout):
         row[RETURNS] = play.returns[..., 0].astype(jnp.float32)
     if experiment.keep_curves and isinstance(play, Trial):

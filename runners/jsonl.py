@@ -1,7 +1,7 @@
 """Metrics as strict JSON lines: one object for each logged iteration and seed.
 
 JSON knows no NaN and no infinity, so such a value is written as `null` and its name is
-listed under `"not_finite"`: a null that is not listed was never written.
+listed under `"not_finite"`. A null that is not listed is a mean over no episode.
 """
 
 import collections
@@ -18,6 +18,7 @@ from runners.sinks import (
     Position,
     group,
     is_surplus,
+    numbers,
     scalar,
     scalars,
 )
@@ -63,7 +64,8 @@ class JsonLines:
     ) -> None:
         """Appends the row of one iteration and seed."""
         clock = {"seed": seed, "iteration": iteration, "env_steps": env_steps}
-        self.write({**clock, **scalars(metrics)})
+        there = scalars(metrics)
+        self.write({**clock, **{n: there.get(n) for n in numbers(metrics)}})
 
     def flush(self) -> None:
         """Hands everything written so far to the file system.
@@ -103,8 +105,8 @@ def encode(row: Mapping[str, Any]) -> str:
 def read_rows(path: Path) -> list[dict[str, Any]]:
     """Returns the rows of a file, with NaN where a value was not finite.
 
-    A last line without an end is left out: it is being written, or its writer was
-    killed.
+    What nothing stands behind, a null in the file, is left out, and so is a last line
+    without an end: it is being written, or its writer was killed.
 
     Raises:
         ValueError: If another line is not a JSON object; names file and line.
@@ -166,7 +168,8 @@ def _rows(file: BinaryIO, path: Path) -> Iterator[tuple[bytes, dict[str, Any]]]:
             raise ValueError(
                 f"{path}: line {number} is not a JSON object: {line[:80]!r}"
             ) from error
-        yield line, {**row, **dict.fromkeys(broken, math.nan)}
+        there = {name: value for name, value in row.items() if value is not None}
+        yield line, {**there, **dict.fromkeys(broken, math.nan)}
 
 
 def _plain(name: str, value: Any) -> Any:

@@ -31,6 +31,7 @@ LABELS = {
     "mean_reward": "mean return of an episode",
     "reward_per_step_last": "reward per step, last episode",
     "return": "return of an episode",
+    "return_last_100": "return of the last 100 episodes",
     "cooperation_rate": "cooperation rate",
     "own_coins": "own coins per episode",
     "other_coins": "other's coins per episode",
@@ -38,6 +39,7 @@ LABELS = {
     "welfare": "welfare (sum of returns)",
     "equality": "equality (1 = equal)",
     "length": "steps of an episode",
+    "length_last_100": "steps of the last 100 episodes",
 }
 
 #: Groups of metrics, as a sentence names them; those of play need no word.

@@ -71,7 +71,7 @@ class MetricsLog:
         iteration: int,
         metrics: Mapping[str, np.ndarray | float],
     ) -> None:
-        rows = [scalars(row) for row in _rows(metrics)]
+        rows = _rows(metrics)
         for seed, row in enumerate(rows):
             lines.log(env_steps, iteration, row, seed=seed)
         for own, row in zip(self._seed_sinks, rows, strict=False):
@@ -79,7 +79,7 @@ class MetricsLog:
                 sink.log(env_steps, iteration, row)
         if not self._sinks:
             return
-        means = mean_over_seeds(rows)
+        means = mean_over_seeds([scalars(row) for row in rows])
         for sink in self._sinks:
             sink.log(env_steps, iteration, means)
 

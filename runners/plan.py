@@ -146,6 +146,7 @@ def prepare(config: ExperimentConfig) -> Plan:
         num_opponents=config.num_opponents,
         chunk_size=min(config.chunk_size, num_iterations),
         num_steps=num_steps,
+        keep_parts=config.runner not in ("eval", *OUTER_LOOPS),
         keep_curves=config.runner == "eval" and env.num_outer_steps > 1,
         params_sampler=params_sampler,
         params_per_opponent=not getattr(config.payoff_sampler, "shared", False),
@@ -251,6 +252,7 @@ def evaluation(plan: Plan) -> Plan:
         num_opponents=plan.num_eval_opponents,
         chunk_size=1,
         num_steps=None,
+        keep_parts=False,
         keep_curves=plan.env.num_outer_steps > 1,
         mesh=None,
     )

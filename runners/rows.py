@@ -12,6 +12,7 @@ from paxenv_agents.play import Trial
 from paxenv_agents.stream import Rollout
 from paxenv_agents.types import Stats, TrainingState
 from runners import curves
+from runners.curves import CURVES
 from runners.evolution.population import Generation
 
 Row = dict[str, jax.Array]
@@ -20,10 +21,22 @@ Row = dict[str, jax.Array]
 FINITE = "health/finite"
 #: Player 1's return at each step that ended an inner episode, NaN at all others.
 RETURNS = "episode/returns"
+#: The last episodes that ended, in order, `[WINDOW, players + 1]`: their returns and
+#: their length; NaN in front where fewer ended.
+LATEST = "episode/latest"
+WINDOW = 100
+#: Before the number of a leaf of the game's summed counts.
+TOTALS = "totals/"
+#: What a row holds for others; no metrics.
+NOT_LOGGED = (RETURNS, LATEST, CURVES)
 
 
 def rollout_row(
-    env: Environment, slots: tuple[Slot, ...], play: Trial | Rollout | Generation
+    env: Environment,
+    slots: tuple[Slot, ...],
+    play: Trial | Rollout | Generation,
+    *,
+    parts: bool = False,
 ) -> Row:
     """Returns the metrics of what was played, float32 scalars by name.
 
@@ -31,6 +44,8 @@ def rollout_row(
         env: The game.
         slots: Who played.
         play: What was played, with a leading axis `[opponents]`.
+        parts: Whether arrays are added of which several rows are joined: `LATEST`,
+            and the counts of the game, `TOTALS`.
     """
     row: dict[str, Any] = means(summed(play.episodes))
     if isinstance(play, Trial) and env.num_outer_steps > 1:
@@ -44,6 +59,10 @@ def rollout_row(
         row |= _of_slot("train", slot, {k: jnp.mean(v) for k, v in inner.items()})
         if experience is not None:
             row |= _of_slot("rollout", slot, _steps(experience), last=True)
+    if parts:
+        row |= {f"{TOTALS}{i}": x for i, x in enumerate(jax.tree.leaves(totals))}
+        if isinstance(play, Trial | Rollout):
+            row[LATEST] = latest_episodes(play)
     return _float32(row)
 
 
@@ -80,6 +99,24 @@ def finite(tree: Any) -> jax.Array:
         if jnp.issubdtype(jnp.asarray(x).dtype, jnp.inexact)
     ]
     return jnp.all(jnp.stack(leaves)) if leaves else jnp.ones((), bool)
+
+
+def latest_episodes(play: Trial | Rollout) -> jax.Array:
+    """Returns the last episodes that ended, `[WINDOW, players + 1]`."""
+    if isinstance(play, Rollout):
+        # [opponents, T, games, ...], by time first.
+        returns, lengths = play.returns, play.lengths
+        ended = lengths > 0
+    else:
+        # [opponents, inner episodes, games, ...], by inner episode first.
+        returns, lengths = play.episodes.returns, play.episodes.length
+        ended = play.episodes.count > 0
+    every = jnp.concatenate([returns, lengths[..., None]], -1)
+    every = jnp.moveaxis(every, 1, 0).reshape(-1, every.shape[-1])
+    count = jnp.cumsum(jnp.moveaxis(ended, 1, 0).reshape(-1))
+    wanted = count[-1] - WINDOW + 1 + jnp.arange(WINDOW)
+    found = every[jnp.searchsorted(count, wanted)]
+    return jnp.where((wanted > 0)[:, None], found, jnp.nan)
 
 
 def _of_slot(group: str, slot: Slot, named: Stats, *, last: bool = False) -> Stats:

@@ -17,6 +17,10 @@ ITERATION_GROUPS = frozenset(
 )
 #: Groups whose metrics are means over the episodes that ended.
 EPISODE_GROUPS = frozenset({"episode", "env", "reward_components"})
+#: Others that are.
+OF_EPISODES = frozenset({"rollout/mean_episode_reward"})
+#: Part of the names of means over the last episodes, whenever they ended.
+LAST = "_last_"
 #: The group of what evaluations give.
 EVALUATION_GROUP = "eval"
 #: How many episodes ended.
@@ -105,13 +109,8 @@ def scalar(name: str, value: Any) -> float:
         raise TypeError(f"{name} must be a number, got {value!r}") from None
 
 
-def scalars(metrics: Mapping[str, Any]) -> dict[str, float]:
-    """Returns metrics as floats, without those that nothing stands behind.
-
-    Where no gradient step was due, a learner has no loss to report. Where
-    `episode/count` is 0, a mean over episodes does not exist. Both are left out instead
-    of written as 0 or NaN: NaN means that a number went wrong.
-    """
+def numbers(metrics: Mapping[str, Any]) -> dict[str, float]:
+    """Returns metrics as floats, without losses where no gradient step was due."""
     named = {name: scalar(name, value) for name, value in metrics.items()}
     idle = [
         name.removesuffix(GRADIENT_STEPS)
@@ -124,13 +123,35 @@ def scalars(metrics: Mapping[str, Any]) -> dict[str, float]:
             for name, value in named.items()
             if not (math.isnan(value) and name.startswith(tuple(idle)))
         }
+    return named
+
+
+def scalars(metrics: Mapping[str, Any]) -> dict[str, float]:
+    """Returns metrics as floats, without those that nothing stands behind.
+
+    Where no gradient step was due, a learner has no loss to report. Where
+    `episode/count` is 0, a mean over episodes does not exist; one over the last
+    episodes does as soon as any has ended. Both are left out instead of written as 0 or
+    NaN: NaN means that a number went wrong.
+    """
+    named = numbers(metrics)
     if named.get(EPISODE_COUNT) != 0:
         return named
     return {
-        name: value
-        for name, value in named.items()
-        if name == EPISODE_COUNT or group(name) not in EPISODE_GROUPS
+        name: value for name, value in named.items() if not _is_missing(name, value)
     }
+
+
+def is_of_episodes(name: str) -> bool:
+    """Returns whether a metric is a mean over the episodes that ended."""
+    if name == EPISODE_COUNT:
+        return False
+    return group(name) in EPISODE_GROUPS or name in OF_EPISODES
+
+
+def _is_missing(name: str, value: float) -> bool:
+    """Returns whether nothing stands behind a metric where no episode has ended."""
+    return is_of_episodes(name) and (LAST not in name or math.isnan(value))
 
 
 def mean_over_seeds(rows: Sequence[Mapping[str, float]]) -> dict[str, float]:

@@ -23,6 +23,7 @@ from runners.experiment import Experiment
 from runners.host_replay_program import HostReplayProgram
 from runners.interrupt import Interrupt
 from runners.intervals import Interval
+from runners.joined_rows import JoinedRows
 from runners.jsonl import JsonLines
 from runners.loop import Chunk, Loop, Task
 from runners.places import check_writable, locked
@@ -36,7 +37,7 @@ from runners.program import (
 from runners.rows import RETURNS
 from runners.run_dir import RunDir
 from runners.runner_config import RunnerConfig
-from runners.sinks import Position, scalars
+from runners.sinks import Position, numbers
 from runners.whole_episodes import greedy_statistics
 
 #: Most iterations of one compiled call.
@@ -107,12 +108,14 @@ class Trainer:
             num_steps=steps,
             chunk_size=CHUNK,
             keep_returns=not agent.on_policy,
+            keep_parts=True,
             mesh=self.mesh,
         )
         self.program = self._program()
         self.history: dict[str, np.ndarray] = {}
         self.episode_returns: list[float] = []
         self.metrics_log: list[dict[str, Any]] = []
+        self._joined = JoinedRows(self.env)
         self._rows: JsonLines | None = None
         self._evaluations: JsonLines | None = None
         self._saved, self._seconds = -1, 0.0
@@ -198,6 +201,7 @@ class Trainer:
 
     def _keep(self, chunk: Chunk) -> None:
         self._seconds = chunk.seconds
+        self._joined.add(chunk.rows)
         for name, values in self.history.items():
             values[chunk.first : chunk.last] = chunk.rows[name][0]
         if RETURNS in chunk.rows:
@@ -205,7 +209,7 @@ class Trainer:
             self.episode_returns += ended[~np.isnan(ended)].tolist()
 
     def _log(self, chunk: Chunk) -> None:
-        row = scalars({k: v[0, -1] for k, v in chunk.rows.items() if k != RETURNS})
+        row = numbers({name: x[0] for name, x in self._joined.take().items()})
         row["time/seconds"] = round(chunk.seconds, 3)
         step = self.program.env_steps
         self.metrics_log.append({"step": step, **row})
@@ -321,6 +325,7 @@ class Trainer:
         if isinstance(self.program, HostReplayProgram):
             self.program.load_ring(state["replay"], meta["generator"])
         self._load_history(store, meta)
+        self._joined.load(meta.get("rows"))
         self._saved, self._seconds = self.program.iteration, meta["seconds"]
         if changes:
             told = "; ".join(map(str, changes))
@@ -369,6 +374,7 @@ class Trainer:
             "seed": self.config.seed,
             "seconds": self._seconds,
             "history": self._save_history(store),
+            "rows": self._joined.saved(),
         }
         if isinstance(self.program, HostReplayProgram):
             meta["generator"] = self.program.generator

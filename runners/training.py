@@ -13,6 +13,7 @@ from runners.checkpoints.store import CheckpointStore
 from runners.config.schema import as_dict
 from runners.evolution.best import PROGRESS, BestMember, best_members
 from runners.intervals import Interval
+from runners.joined_rows import JoinedRows
 from runners.loop import Chunk, Loop, Task
 from runners.metrics_log import MetricsLog, open_metrics_log
 from runners.plan import Plan
@@ -48,6 +49,7 @@ class Training:
 
     def __post_init__(self) -> None:
         self.evaluation = Evaluation(self.plan)
+        self._rows = JoinedRows(self.plan.env)
         self._best = -math.inf
         self._saved: int | None = None
         self._goes_on = False
@@ -156,6 +158,7 @@ class Training:
             "seed": self.plan.config.seed,
             "seconds": self.seconds,
             "best": self.best_score,
+            "rows": self._rows.saved(),
             "versions": self.run_dir.read_meta().get("versions", {}),
         }
         store.save(self.program.env_steps, self.program.state, meta, metric=score)
@@ -177,6 +180,7 @@ class Training:
         self.seconds = float(meta.get("seconds", 0.0))
         best = meta.get("best")
         self._best = -math.inf if best is None else float(best)
+        self._rows.load(meta.get("rows"))
         self._saved = self.program.iteration
 
     def _position(self) -> Position | None:
@@ -195,10 +199,15 @@ class Training:
         per_iteration = self.plan.steps_per_iteration
         rate = chunk.length * per_iteration / taken
         times = {"time/seconds": round(chunk.seconds, 3), "time/steps_per_second": rate}
-        for i in range(chunk.length):
-            iteration = chunk.first + i + 1
-            if is_due(self.plan, iteration):
-                row = {name: values[:, i] for name, values in chunk.rows.items()}
+        begun = 0
+        for i in range(1, chunk.length + 1):
+            iteration = chunk.first + i
+            due = is_due(self.plan, iteration)
+            if due or i == chunk.length:
+                self._rows.add({n: x[:, begun:i] for n, x in chunk.rows.items()})
+                begun = i
+            if due:
+                row = self._rows.take()
                 log.log(iteration * per_iteration, iteration, {**row, **times})
         log.flush()
 

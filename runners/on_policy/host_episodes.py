@@ -5,6 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from runners.rows import LATEST, WINDOW
+
 _PARTS = {"reward_components": "reward_components", "log": "env"}
 
 
@@ -61,16 +63,21 @@ class HostEpisodes:
         self._ended.append(episode)
         self._lengths[i], self._returns[i] = 0, 0.0
 
-    def row(self) -> dict[str, float]:
+    def row(self) -> dict[str, Any]:
         """Returns the metrics of the episodes that ended since the last call.
 
-        The names are those of native games. Means are NaN where none has ended.
+        The names are those of native games. Means are NaN where none has ended. The
+        last episodes are there one by one too, as `LATEST`.
         """
         ended, self._ended = self._ended, []
         returns = [episode["return"] for episode in ended]
         lengths = [episode["length"] for episode in ended]
         nan = float("nan")
+        latest = np.full((WINDOW, 2), nan, np.float32)
+        for at, episode in enumerate(reversed(ended[-WINDOW:]), 1):
+            latest[-at] = episode["return"], episode["length"]
         return {
+            LATEST: latest,
             "episode/count": len(ended),
             "episode/length": _mean(lengths),
             "episode/truncated": _mean([episode["truncated"] for episode in ended]),

@@ -122,7 +122,7 @@ class HostProgram:
         row["rollout/value/player_1"] = (
             float(np.where(valid, sample.behavior_values, 0.0).sum()) / count
         )
-        return {name: np.full((1, 1), x, np.float32) for name, x in row.items()}
+        return {name: np.asarray(x, np.float32)[None, None] for name, x in row.items()}
 
     def update(self) -> Rows:
         """Lets the agent learn from the rollout; returns metrics `[1, 1]`.

@@ -18,25 +18,17 @@ class OnPolicyLog:
         self._folder = folder
         self._sinks: list[Sink] = []
         self._resume_from: Position | None = None
-        self._last = -1
 
     def write(self, position: Position, metrics: Mapping[str, float]) -> None:
         """Writes a row of metrics."""
-        self._last = position.iteration
         for sink in self._opened():
             sink.log(position.env_steps, position.iteration, metrics)
         self.flush()
-
-    def write_last(self, position: Position, metrics: Mapping[str, float]) -> None:
-        """Writes the row of the last iteration, unless that has been done."""
-        if self._last != position.iteration:
-            self.write(position, metrics)
 
     def resume(self, position: Position) -> None:
         """Goes on from a position: what was logged later is taken out of the files."""
         self.close()
         self._resume_from = position
-        self._last = position.iteration
 
     def flush(self) -> None:
         """Hands over everything logged so far."""

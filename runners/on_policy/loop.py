@@ -29,7 +29,7 @@ class StageEvents:
     def post_rollout(self, rows: Rows) -> None:
         """After it."""
         runner = self._runner
-        stats = runner.stats_of(rows)
+        stats = runner.metrics.current(rows)
         runner.callbacks.fire("post_rollout", runner.iteration + 1, runner, stats)
 
     def pre_update(self) -> None:
@@ -99,11 +99,11 @@ class OnPolicyLoop:
         per_iteration = runner.program.experiment.steps_per_iteration
         taken = max(chunk.seconds - runner.seconds, 1e-9)
         runner.seconds = chunk.seconds
-        stats: dict[str, float] = {}
         for i in range(chunk.length):
             number = chunk.first + i + 1
-            stats = runner.stats_of(chunk.rows, i)
-            self.history.add(number, number * per_iteration, stats)
+            one = runner.stats_of(chunk.rows, i)
+            self.history.add(number, number * per_iteration, one)
+        stats = runner.metrics.add(chunk.rows)
         stats["time/fps"] = chunk.length * per_iteration / taken
         stats["time/iteration"] = float(chunk.last)
         runner.stats = stats

@@ -1,9 +1,11 @@
 """Metrics of one learner by the names that `OnPolicyRunner` shows."""
 
+import math
 from collections.abc import Mapping
+from typing import Any
 
-from runners.program import Rows
-from runners.sinks import group, scalars
+from runners.rows import NOT_LOGGED, TOTALS, WINDOW
+from runners.sinks import group, numbers
 
 _PLAYER = "player_1"
 #: From the engine's names; what follows `train/player_1/` otherwise keeps its name.
@@ -27,7 +29,9 @@ _NAMES = {
     f"episode/reward_per_step/{_PLAYER}": ("episode/reward_per_step",),
     "episode/length": ("episode/mean_length",),
     "episode/truncated": ("episode/truncated_fraction",),
-    "episode/count": ("rollout/completed_episodes",),
+    "episode/count": ("episode/count", "rollout/completed_episodes"),
+    f"episode/return_last_{WINDOW}/{_PLAYER}": (f"episode/mean_reward_last_{WINDOW}",),
+    f"episode/length_last_{WINDOW}": (f"episode/mean_length_last_{WINDOW}",),
 }
 #: A loss that is minimised: minus the entropy.
 _NEGATED = f"train/{_PLAYER}/entropy"
@@ -35,25 +39,33 @@ _NEGATED = f"train/{_PLAYER}/entropy"
 _SOCIAL = ("episode/welfare", "episode/equality")
 
 
-def named(rows: Rows, index: int = -1, *, components: bool = True) -> dict[str, float]:
-    """Returns the metrics of one iteration.
+def named(metrics: Mapping[str, Any], *, components: bool = True) -> dict[str, float]:
+    """Returns metrics by the names of this runner.
 
-    What nothing stands behind has no entry, such as the mean over episodes where none
-    has ended.
+    A mean over episodes is NaN where none has ended.
 
     Args:
-        rows: By the engine's names, `[1, iterations]`.
-        index: Which iteration of them.
+        metrics: Numbers by the engine's names.
         components: Whether parts of rewards are shown.
     """
     shown = {}
-    for name, value in scalars({n: x[0, index] for n, x in rows.items()}).items():
+    for name, value in numbers(_logged(metrics)).items():
         if name in _SOCIAL or (not components and group(name) == "reward_components"):
             continue
         value = -value if name == _NEGATED else value
+        # One and the same NaN, so that equal metrics compare equal.
+        value = math.nan if math.isnan(value) else value
         own = name.replace(f"train/{_PLAYER}/", "train/", 1)
         shown |= dict.fromkeys(_NAMES.get(name, (own,)), value)
     return shown
+
+
+def _logged(metrics: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        name: value
+        for name, value in metrics.items()
+        if name not in NOT_LOGGED and not name.startswith(TOTALS)
+    }
 
 
 #: Lists of `learn`'s history, by the metric that each of them holds.

@@ -65,6 +65,7 @@ def make_program(
             num_games=games,
             num_steps=steps,
             chunk_size=CHUNK,
+            keep_parts=True,
         )
         state = initial_state(experiment, run_keys(seed), params)
         return Program(experiment, jax.device_put(state, device))

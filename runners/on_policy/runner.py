@@ -20,7 +20,6 @@ from runners.on_policy.checkpoints import FINAL, Which, chosen, described
 from runners.on_policy.evaluation import Evaluation
 from runners.on_policy.log import OnPolicyLog
 from runners.on_policy.loop import OnPolicyLoop
-from runners.on_policy.names import named
 from runners.on_policy.program import (
     agent_of,
     last_iteration,
@@ -33,6 +32,7 @@ from runners.on_policy.setup import (
     make_game,
     register_algorithm,
 )
+from runners.on_policy.statistics import Statistics
 from runners.places import check_writable, locked
 from runners.program import Rows
 from runners.sinks import Position
@@ -66,6 +66,7 @@ class OnPolicyRunner:
         env: The game, or the vector environment.
         program: What runs.
         stats: The metrics of the last iteration.
+        metrics: The iterations since the last logged row.
         callbacks: Who is told of events.
         log_interval: When rows are logged.
         save_interval: When checkpoints are saved.
@@ -152,7 +153,6 @@ class OnPolicyRunner:
         self.log_interval = Interval(log_interval)
         self.save_interval = Interval(save_interval)
         self.non_finite = non_finite
-        self._components = log_reward_components
         self._log = OnPolicyLog(None if log_dir is None else Path(log_dir))
         self._store = (
             None if save_dir is None else CheckpointStore(save_dir, max_to_keep=1)
@@ -161,6 +161,11 @@ class OnPolicyRunner:
         self._best = -math.inf
         self.seconds = 0.0
         self.stats: dict[str, float] = {}
+        self.metrics = Statistics(
+            None if self.env_params is None else self.env,
+            components=log_reward_components,
+        )
+        self._collected: Rows = {}
 
     def __enter__(self) -> Self:
         return self
@@ -222,8 +227,8 @@ class OnPolicyRunner:
         run = OnPolicyLoop(self, end)
         with Interrupt() as interrupt:
             run.loop.run(lambda: self._stop_requested or interrupt.requested)
-            if self.log_interval.every and self.stats:
-                self._log.write_last(self._position, self.stats)
+            if self.log_interval.every and self.stats and self.metrics.has_row:
+                self._log.write(self._position, self._row())
             if self.has_store:
                 self.save_checkpoint(FINAL)
         asked = "requested" if self._stop_requested else "finished"
@@ -239,7 +244,8 @@ class OnPolicyRunner:
 
     def collect_rollout(self) -> dict[str, float]:
         """Plays what one update learns from, and returns its metrics."""
-        self.stats = self.stats_of(self.program.rollout())
+        self._collected = self.program.rollout()
+        self.stats = self.metrics.current(self._collected)
         return self.stats
 
     def update(self) -> dict[str, float]:
@@ -248,7 +254,7 @@ class OnPolicyRunner:
         Raises:
             RuntimeError: If nothing has been collected.
         """
-        self.stats = {**self.stats, **self.stats_of(self.program.update())}
+        self.stats = self.metrics.add({**self._collected, **self.program.update()})
         return self.stats
 
     def adjust_learning_rate(self, learning_rate: float | None = None) -> float:
@@ -266,10 +272,17 @@ class OnPolicyRunner:
 
     @_alone
     def log_metrics(self) -> dict[str, float]:
-        """Writes the metrics of the last iteration to the logs, and returns them."""
-        self._log.write(self._position, self.stats)
-        self.callbacks.fire("on_log", self.iteration, self, self.stats)
-        return self.stats
+        """Writes a row of all iterations since the last row, and returns it."""
+        row = self._row()
+        self._log.write(self._position, row)
+        self.callbacks.fire("on_log", self.iteration, self, row)
+        return row
+
+    def _row(self) -> dict[str, float]:
+        if not self.metrics.has_row:
+            return self.stats
+        times = {n: x for n, x in self.stats.items() if n.startswith("time/")}
+        return {**self.metrics.take_row(), **times}
 
     @_alone
     def eval(self, num_episodes: int = 10, *, env: Any = None) -> dict[str, float]:
@@ -339,6 +352,7 @@ class OnPolicyRunner:
         best = meta.get("best")
         self._best = -math.inf if best is None else float(best)
         self.stats = {}
+        self.metrics.load(meta.get("metrics"))
         self._log.resume(self._position)
 
     def add_callback(self, event: str, fn: Callable[..., Any], every: int = 1) -> None:
@@ -400,8 +414,11 @@ class OnPolicyRunner:
         return self._store is not None
 
     def stats_of(self, rows: Rows, index: int = -1) -> dict[str, float]:
-        """Returns one iteration of the program's rows by the names of this runner."""
-        return named(rows, index, components=self._components)
+        """Returns one iteration of the program's rows by the names of this runner.
+
+        Means over episodes are NaN where none has ended in it.
+        """
+        return self.metrics.of(rows, index)
 
     @property
     def _position(self) -> Position:
@@ -418,4 +435,5 @@ class OnPolicyRunner:
             "seed": self._seed,
             "seconds": self.seconds,
             "best": self._best if math.isfinite(self._best) else None,
+            "metrics": self.metrics.saved(),
         }

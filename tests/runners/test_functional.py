@@ -124,6 +124,15 @@ def test_dqn_calls_back_and_returns_what_it_logged(cart_pole):
     # Random play on cart-pole: every step is paid 1, episodes are 8 steps or more.
     assert all(8 <= r <= 200 and r == int(r) for r in result.episode_returns)
     assert sum(result.episode_returns) <= 200
+    # Every episode is in one row; most rows are of several iterations.
+    rows, returns = result.metrics_log, result.episode_returns
+    assert sum(row["episode/count"] for row in rows) == len(returns)
+    paid = [row["episode/count"] * row["episode/return/player_1"] for row in rows]
+    assert np.nansum(paid) == pytest.approx(sum(returns))
+    assert rows[-1]["episode/return_last_100/player_1"] == pytest.approx(
+        np.mean(returns)
+    )
+    assert sum(row["train/player_1/gradient_steps"] for row in rows) == 41
     assert int(result.agent_state.replay.filled) == 64
 
 

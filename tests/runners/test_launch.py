@@ -86,6 +86,42 @@ def test_every_iteration_and_seed_has_a_row_that_counts_all_lanes(trained):
         )
 
 
+@pytest.mark.slow
+def test_a_row_is_about_all_iterations_since_the_last_one(trained, paxrun, tmp_path):
+    """As many games of as many steps each: joined means are means of means."""
+    result = paxrun(
+        *("rl", "ipd/nl_v_tft", "num_envs=8", "num_inner_steps=10", "num_seeds=2"),
+        *("--total-timesteps", "333", "log_interval=160", "--exp-dir", str(tmp_path)),
+    )
+    assert result.exit_code == 0
+    (path,) = (tmp_path / "ipd" / "nl_v_tft").iterdir()
+    every = read_rows(trained.path / "logs" / "metrics.jsonl")
+    rows = read_rows(path / "logs" / "metrics.jsonl")
+    assert [row["iteration"] for row in rows[::2]] == [2, 4, 5]
+    for row in rows[:4]:
+        pair = [
+            x
+            for x in every
+            if x["seed"] == row["seed"] and 0 <= row["iteration"] - x["iteration"] < 2
+        ]
+        assert row["episode/count"] == 16
+        for name in (
+            *("episode/return/player_1", "episode/reward_per_step/player_2"),
+            *("env/cooperation_rate/player_1", "env/state_visitation/player_1/CC"),
+        ):
+            assert row[name] == pytest.approx(np.mean([x[name] for x in pair]), 1e-5)
+        assert row["episode/return_last_100/player_1"] == pytest.approx(
+            np.mean(
+                [
+                    x["episode/return/player_1"]
+                    for x in every
+                    if x["seed"] == row["seed"] and x["iteration"] <= row["iteration"]
+                ]
+            ),
+            1e-5,
+        )
+
+
 def test_seeds_differ_from_each_other(trained):
     rows = read_rows(trained.path / "logs" / "metrics.jsonl")
     first, second = rows[0], rows[1]

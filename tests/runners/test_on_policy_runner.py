@@ -1,6 +1,7 @@
 """The runner of one agent: construction, training, names, checkpoints, evaluation."""
 
 import dataclasses
+import json
 import math
 import signal
 
@@ -172,16 +173,91 @@ def test_parts_of_rewards_are_sums_over_whole_episodes():
         assert stats["episode/truncated_fraction"] == 1.0
 
 
-def test_nothing_is_reported_of_episodes_where_none_has_ended():
-    """A95: neither 0 nor the mean of another iteration."""
-    runner = parts()
+def test_callbacks_know_the_last_episodes_and_nan_before_the_first():
+    """Rollouts of 3 steps, episodes of 5: none has ended in the first and the third."""
+    runner, seen = parts(), []
+    for event in ("post_rollout", "post_iteration"):
+        runner.add_callback(event, lambda _, stats: seen.append(dict(stats)))
+
     runner.learn(num_iterations=3)
 
-    assert runner.stats["rollout/completed_episodes"] == 0
-    groups = {name.partition("/")[0] for name in runner.stats}
-    assert not groups & {"episode", "reward_components", "env"}
-    assert "rollout/mean_episode_reward" not in runner.stats
+    means = (
+        *("episode/mean_reward", "episode/mean_length", "rollout/mean_episode_reward"),
+        *("episode/mean_reward_last_100", "episode/mean_length_last_100"),
+    )
+    for name in means:
+        values = [stats[name] for stats in seen]
+        assert values == pytest.approx([math.nan] * 2 + [5.0] * 4, nan_ok=True), name
+    ended = [stats["rollout/completed_episodes"] for stats in seen]
+    assert ended == [0, 0, 2, 2, 0, 0]
+    assert math.isnan(seen[0]["reward_components/velocity"])
+    assert seen[-1]["reward_components/velocity"] == 10.0
     assert runner.stats["rollout/mean_reward"] == 1.0
+
+
+class Growing(Parts):
+    """A step pays the episode's steps so far."""
+
+    def step_game(self, draws, game, actions, params):
+        obs, game, _, terminated, info = super().step_game(draws, game, actions, params)
+        return obs, game, game, terminated, info
+
+
+def test_a_row_holds_all_episodes_since_the_last_row(tmp_path):
+    """A step pays its number; in 12 steps of 2 games 4 episodes of 5 steps end."""
+    runner = OnPolicyRunner(
+        *(Growing(num_inner_steps=5),),
+        **{"cfg": SMALL, "num_envs": 2, "log_dir": tmp_path, "log_interval": 4},
+    )
+    told = []
+    runner.add_callback("on_log", lambda _, stats: told.append(dict(stats)))
+    with runner:
+        runner.learn(num_iterations=9)
+
+    rows = read_rows(tmp_path / "metrics.jsonl")
+    assert [row["iteration"] for row in rows] == [4, 8, 9]
+    assert [row["rollout/completed_episodes"] for row in rows] == [4, 4, 2]
+    assert [row["episode/mean_reward"] for row in rows] == [15.0] * 3
+    # Steps 1 to 12 pay 1 to 5 twice, and 1 and 2.
+    assert rows[0]["rollout/mean_reward"] == pytest.approx(33 / 12)
+    assert told[0]["rollout/completed_episodes"] == 4
+
+
+def test_a_row_without_an_end_is_strict_json(tmp_path):
+    with parts(log_dir=tmp_path, log_interval=1) as runner:
+        runner.learn(num_iterations=3)
+
+    lines = (tmp_path / "metrics.jsonl").read_text().splitlines()
+    rows = [json.loads(line, parse_constant=pytest.fail) for line in lines]
+    assert [row["episode/mean_reward"] for row in rows] == [None, 5.0, None]
+    assert [row["episode/mean_reward_last_100"] for row in rows] == [None, 5.0, 5.0]
+    assert [row["episode/count"] for row in rows] == [0, 2, 0]
+    assert not any("not_finite" in row for row in rows)
+
+
+def test_a_row_of_a_run_that_goes_on_is_that_of_one_that_did_not_stop(tmp_path):
+    """What was collected since the last row is in every checkpoint."""
+
+    def make(name):
+        return parts(log_dir=tmp_path / name, log_interval=4)
+
+    with make("whole") as whole:
+        whole.learn(num_iterations=4)
+    with make("cut") as cut:
+        cut.add_callback("post_iteration", lambda r, _: r.save_checkpoint("half"), 3)
+        cut.add_callback("post_iteration", lambda r, _: r.request_stop(), 3)
+        cut.learn(num_iterations=4)
+    with make("cut") as other:
+        other.load_checkpoint("half")
+        other.learn(num_iterations=1)
+
+    whole_row, row = (
+        read_rows(tmp_path / name / "metrics.jsonl")[-1] for name in ("whole", "cut")
+    )
+    for each in (whole_row, row):
+        del each["time/fps"]
+    assert row == whole_row
+    assert row["rollout/completed_episodes"] == 4
 
 
 def test_parts_of_rewards_can_be_left_out():
