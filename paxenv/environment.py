@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from flax import struct
 
-from paxenv import keys, spaces
+from paxenv import keys, scalars, spaces
 from paxenv.metrics import Accumulator, reported_metrics
 
 HORIZONS = ("truncate", "terminate")
@@ -85,6 +85,7 @@ class Environment(abc.ABC):
     reports_metrics: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
+        scalars.settle(self)
         for field in ("num_inner_steps", "num_outer_steps"):
             value = getattr(self, field)
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:

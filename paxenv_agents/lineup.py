@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from paxenv import keys
+from paxenv import keys, scalars
 from paxenv.environment import Environment
 from paxenv.single_player import SinglePlayer
 from paxenv_agents.agent import Agent
@@ -56,6 +56,7 @@ class Slot:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "players", tuple(self.players))
+        scalars.settle(self)
         if not self.players or len(set(self.players)) != len(self.players):
             raise ValueError(
                 f"a slot needs one or more different players, got {self.players}"

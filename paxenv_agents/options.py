@@ -5,6 +5,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, TypeVar
 
+from paxenv import scalars
 from paxenv.registry import unknown_option
 from paxenv_agents import networks
 
@@ -30,7 +31,11 @@ class Rule(NamedTuple):
 
 
 def check(config: Any, rules: Mapping[str, Rule]) -> None:
-    """Raises ValueError for the first option of a dataclass that breaks its rule."""
+    """Raises ValueError for the first option of a dataclass that breaks its rule.
+
+    Numbers of any type become Python's own first.
+    """
+    scalars.settle(config)
     for field in dataclasses.fields(config):
         value, rule = getattr(config, field.name), rules[field.name]
         if value is None and rule.optional:

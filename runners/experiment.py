@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from flax import struct
 from jax.sharding import Mesh
 
+from paxenv import scalars
 from paxenv.environment import Environment
 from paxenv_agents import structure
 from paxenv_agents.lineup import Lineup, Slot
@@ -126,6 +127,7 @@ class Experiment:
     mesh: Mesh | None = None
 
     def __post_init__(self) -> None:
+        scalars.settle(self)
         object.__setattr__(self, "slots", tuple(map(self._sized, self.slots)))
         for field in ("num_opponents", "chunk_size"):
             if getattr(self, field) < 1:

@@ -3,6 +3,7 @@
 import dataclasses
 import os
 
+from paxenv import scalars
 from runners.counts import count
 
 _COUNTS = (
@@ -67,6 +68,7 @@ class RunnerConfig:
     progress: bool = True
 
     def __post_init__(self) -> None:
+        scalars.settle(self)
         for name in _COUNTS:
             count(name, getattr(self, name))
         count("warmup_steps", self.warmup_steps, least=0)

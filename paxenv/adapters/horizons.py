@@ -3,7 +3,7 @@
 import copy
 from typing import Any
 
-from paxenv import registry
+from paxenv import registry, scalars
 
 
 def with_max_episode_steps(
@@ -21,6 +21,7 @@ def with_max_episode_steps(
         return options
     env, _ = registry.make(game_id, **options)
     outer = env.num_outer_steps
+    steps = scalars.whole(steps)
     whole = isinstance(steps, int) and not isinstance(steps, bool) and steps >= outer
     if not whole or steps % outer:
         raise ValueError(

@@ -11,7 +11,7 @@ from gymnasium.error import ResetNeeded
 from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 
-from paxenv import keys, spaces
+from paxenv import keys, scalars, spaces
 from paxenv.adapters import horizons, infos, lanes, pictures
 from paxenv.adapters.actions import checked_actions
 from paxenv.adapters.arrays import check_arrays, convert
@@ -278,9 +278,10 @@ class GymnasiumVectorEnv(StaysUnforked, gymnasium.vector.VectorEnv):
 
 
 def _checked_num_envs(num_envs: Any) -> int:
-    if isinstance(num_envs, bool) or not isinstance(num_envs, int) or num_envs < 1:
+    number = scalars.whole(num_envs)
+    if isinstance(number, bool) or not isinstance(number, int) or number < 1:
         raise ValueError(f"num_envs must be a whole number >= 1, got {num_envs!r}")
-    return num_envs
+    return number
 
 
 def _checked_mode(mode: AutoresetMode | str) -> AutoresetMode:

@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, UInt32
 
+from paxenv import scalars
 from paxenv.params import as_array
 
 ACTION_NAMES = ("right", "left", "up", "down", "stay")
@@ -51,6 +52,7 @@ class CoinRules:
     tie: str = "both"
 
     def __post_init__(self) -> None:
+        scalars.settle(self)
         sides = (self.height, self.width)
         if any(isinstance(side, bool) or not isinstance(side, int) for side in sides):
             raise ValueError(f"height and width must be whole numbers, got {sides}")

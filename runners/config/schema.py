@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from paxenv import scalars
 from paxenv.registry import closest
 from runners.evolution.options import ESOptions
 
@@ -254,6 +255,7 @@ class ExperimentConfig:
     search: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        scalars.settle(self)
         _check_member("runner", self.runner, RUNNERS)
         counts = (
             "num_envs",

@@ -6,6 +6,7 @@ import typing
 from collections.abc import Mapping
 from typing import Any
 
+from paxenv import scalars
 from paxenv.registry import closest
 
 #: The shaping for which a strategy is made.
@@ -110,6 +111,7 @@ class ESOptions:
     options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        scalars.settle(self)
         shaping = shaping_of(self.fitness_shaping, "es.fitness_shaping")
         object.__setattr__(self, "fitness_shaping", shaping)
         for name, known in (

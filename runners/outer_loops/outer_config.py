@@ -5,6 +5,7 @@ import typing
 from collections.abc import Mapping
 from typing import Any
 
+from paxenv import scalars
 from paxenv.registry import closest
 from runners.counts import count
 from runners.evolution import families
@@ -43,6 +44,7 @@ class OuterConfig:
     seed: int = 0
 
     def __post_init__(self) -> None:
+        scalars.settle(self)
         for name in ("num_steps", "num_envs", "eval_episodes"):
             count(name, getattr(self, name))
         count("log_interval", self.log_interval, least=0)

@@ -150,7 +150,7 @@ def test_no_option_is_left_out_of_the_toggle_test():
         ("gae_lambda", float("nan"), "a number in [0, 1]"),
         ("clip_epsilon", 0.0, "a finite number > 0"),
         ("num_epochs", 0, "a whole number >= 1"),
-        ("num_minibatches", 2.0, "a whole number >= 1"),
+        ("num_minibatches", 2.5, "a whole number >= 1"),
         ("num_envs", 0, "a whole number >= 1"),
         ("hidden_sizes", (16, 0), "a sequence of whole numbers >= 1"),
         ("hidden_sizes", 16, "a sequence of whole numbers >= 1"),

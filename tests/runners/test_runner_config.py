@@ -58,7 +58,7 @@ def test_table_of_the_docstring_shows_every_default():
     ("option", "value", "message"),
     [
         ("total_timesteps", 0, "total_timesteps must be a whole number >= 1, got 0"),
-        ("total_timesteps", 1e5, "must be a whole number >= 1, got 100000.0"),
+        ("total_timesteps", 1e5 + 0.5, "must be a whole number >= 1, got 100000.5"),
         ("eval_every", -1, "eval_every must be a whole number >= 1, got -1"),
         ("eval_episodes", 0, "eval_episodes must be"),
         ("log_interval", 0, "log_interval must be"),
