@@ -18,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from flax import serialization, traverse_util
 
+from paxenv.paths import local_path
 from paxenv_agents.agent import Agent
 from paxenv_agents.registry import make_agent
 from paxenv_agents.types import TrainingState
@@ -166,7 +167,7 @@ def describe_agent(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def _paths(path: str | os.PathLike[str]) -> tuple[Path, Path]:
-    stem = Path(path)
+    stem = local_path(path)
     if stem.suffix in _SUFFIXES:
         stem = stem.with_suffix("")
     weights, described = (stem.with_name(stem.name + suffix) for suffix in _SUFFIXES)

@@ -25,7 +25,8 @@ def get_num_devices(requested: int | None = None) -> int:
     available = jax.device_count()
     if requested is None:
         return available
-    if count("num_devices", requested) > available:
+    requested = count("num_devices", requested)
+    if requested > available:
         raise ValueError(_too_few(requested, available))
     return requested
 
@@ -51,7 +52,8 @@ def request_cpu_devices(num_devices: int) -> None:
     Changes nothing where JAX has started or as many were asked for before; does not
     touch accelerators.
     """
-    if count("num_devices", num_devices) == 1:
+    num_devices = count("num_devices", num_devices)
+    if num_devices == 1:
         return
     threads = max(MIN_CPU_THREADS, 2 * num_devices, os.cpu_count() or 1)
     os.environ.setdefault("NPROC", str(threads))
@@ -63,16 +65,16 @@ def request_cpu_devices(num_devices: int) -> None:
         return
 
 
-def replicate(pytree: Any, n: int) -> Any:
-    """Returns `n` copies of every leaf, stacked on a new leading axis.
+def replicate(pytree: Any, n_devices: int) -> Any:
+    """Returns `n_devices` copies of every leaf, stacked on a new leading axis.
 
     Leaves may be arrays, numbers and typed keys.
     """
-    count("n", n)
+    n_devices = count("n_devices", n_devices)
 
     def copies(leaf: Any) -> jax.Array:
         leaf = jnp.asarray(leaf)
-        return jnp.broadcast_to(leaf, (n, *leaf.shape))
+        return jnp.broadcast_to(leaf, (n_devices, *leaf.shape))
 
     return jax.tree.map(copies, pytree)
 
@@ -94,18 +96,19 @@ def unreplicate(pytree: Any) -> Any:
     return jax.tree.map(lambda leaf: leaf[0], pytree)
 
 
-def split_key_across_devices(rng: jax.Array, n: int) -> jax.Array:
-    """Returns one key for each of `n` devices, all different.
+def split_key_across_devices(rng: jax.Array, n_devices: int) -> jax.Array:
+    """Returns one key for each of `n_devices` devices, all different.
 
     Args:
         rng: Key i is `fold_in(rng, i)`. Do not use it for anything else.
-        n: The number of devices.
+        n_devices: The number of devices.
 
     Returns:
-        Keys of shape `[n]`, or `[n, 2]` if `rng` is a raw `PRNGKey` array.
+        Keys of shape `[n_devices]`, or `[n_devices, 2]` if `rng` is a raw `PRNGKey`
+        array.
     """
     keys.typed(rng)  # refuses what is no key
-    numbers = jnp.arange(count("n", n))
+    numbers = jnp.arange(count("n_devices", n_devices))
     return jax.vmap(jax.random.fold_in, (None, 0))(rng, numbers)
 
 

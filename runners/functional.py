@@ -3,7 +3,6 @@
 import dataclasses
 import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -267,7 +266,7 @@ def _off_policy(
 def _run_dir(place: Place | None) -> RunDir | None:
     if place is None or isinstance(place, RunDir):
         return place
-    return RunDir(Path(place))
+    return RunDir(place)
 
 
 def _ppo_state(trainer: Trainer) -> PPOTrainState:

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+from paxenv.paths import local_path
 from paxenv_agents import weights
 from paxenv_agents.agent import Agent
 from runners.config import AgentConfig, ConfigError
@@ -22,7 +23,7 @@ def model_files(agent: AgentConfig) -> list[Path]:
     """
     if agent.run_path is not None:
         return [download(agent.run_path, str(agent.model_path))]
-    path = Path(str(agent.model_path))
+    path = local_path(str(agent.model_path))
     if not path.is_dir():
         if not path.is_file():
             raise ConfigError(f"model_path {path}: there is no such file")
@@ -50,7 +51,7 @@ def download(run_path: str, model_path: str) -> Path:
         ConfigError: If the package is missing or the run has no such file.
     """
     wandb = import_wandb()
-    wanted = Path(model_path).with_suffix(".msgpack")
+    wanted = local_path(model_path).with_suffix(".msgpack")
     for name in (wanted.with_suffix(".json"), wanted):
         try:
             path = _from_model(wandb, run_path, name) or _from_files(

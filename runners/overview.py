@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from paxenv.paths import local_path
 from runners import jsonl
 from runners.config import ConfigError
 from runners.config.documents import parse
@@ -150,7 +151,7 @@ def resolve(word: str, exp_dir: str | Path) -> list[RunDir]:
     Raises:
         ConfigError: If it means no run, or the ends of several.
     """
-    if Path(word).is_dir():
+    if local_path(word).is_dir():
         found = find_runs(word)
         if not found:
             raise ConfigError(f"{word} holds no run: no folder in it has a meta.json")

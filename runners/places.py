@@ -18,6 +18,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from paxenv.paths import local_path
 from runners.config import ConfigError
 
 try:
@@ -66,7 +67,7 @@ def check_writable(
     Raises:
         UnwritableError: If it is no folder, is read-only, or the disk is full.
     """
-    path = Path(folder).absolute()
+    path = local_path(folder).absolute()
     try:
         str(path).encode("utf-8")
     except UnicodeEncodeError:
@@ -101,7 +102,9 @@ def locked(*folders: str | os.PathLike[str] | None) -> Iterator[None]:
 
     with contextlib.ExitStack() as stack:
         if jax.process_index() == 0:
-            named = [Path(folder).resolve() for folder in folders if folder is not None]
+            named = [
+                local_path(folder).resolve() for folder in folders if folder is not None
+            ]
             for folder in dict.fromkeys(named):
                 stack.enter_context(_Lock(folder))
         yield

@@ -4,6 +4,7 @@ import importlib
 from pathlib import Path
 from typing import Any
 
+from paxenv.paths import local_path
 from runners.config import ConfigError, ExperimentConfig
 from runners.places import check_writable
 
@@ -20,9 +21,9 @@ def check_ready(config: ExperimentConfig, folder: Path | None = None) -> None:
         ConfigError: If a package is missing that the config needs.
     """
     if folder is None and config.save_dir is not None:
-        folder = Path(config.save_dir)
+        folder = local_path(config.save_dir)
     check_writable(
-        folder or Path(config.exp_dir) / config.name,
+        folder or local_path(config.exp_dir) / config.name,
         "run directory",
         for_checkpoints=config.runner != "eval",
     )

@@ -5,6 +5,7 @@ import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
+from paxenv.paths import local_path
 from runners.checkpoints.files import find_checkpoint
 from runners.config import ConfigError, ExperimentConfig, load
 from runners.devices import ensure_devices
@@ -22,7 +23,7 @@ def plan_of_run(path: str | Path) -> tuple[Plan, RunDir]:
     Raises:
         ConfigError: If it is none of these, or its config cannot be read.
     """
-    run = _run_of(Path(path))
+    run = _run_of(local_path(path))
     if not run.config.read_bytes().endswith(b"\n"):
         raise ConfigError(f"{run.config} is cut off: the run cannot go on without it")
     config = load(config_file=run.config)
@@ -48,7 +49,7 @@ def start(config: ExperimentConfig, *, resume: bool, overwrite: bool) -> RunDir 
             "--resume and --overwrite are about the run in --save-dir: name it, or "
             "use `paxrun resume RUN_DIR`"
         )
-    path = Path(config.save_dir)
+    path = local_path(config.save_dir)
     run = RunDir(path)
     if overwrite or not (run.meta_path.is_file() and run.config.is_file()):
         return None
@@ -64,7 +65,7 @@ def opened(config: ExperimentConfig, argv: Sequence[str], overwrite: bool) -> Ru
             still running.
     """
     if overwrite and config.save_dir is not None:
-        path = Path(config.save_dir)
+        path = local_path(config.save_dir)
         if path.exists() and any(path.iterdir()):
             RunDir.open(path)
             with locked(path):

@@ -27,6 +27,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from paxenv.paths import local_path
 from runners.config import ConfigError, ExperimentConfig, to_yaml
 from runners.places import LOCK
 
@@ -42,8 +43,8 @@ class RunDir:
         path: The folder.
     """
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = local_path(path)
 
     @classmethod
     def create(cls, config: ExperimentConfig, argv: Sequence[str]) -> "RunDir":
@@ -86,7 +87,7 @@ class RunDir:
         Raises:
             ConfigError: If the folder is not a run's.
         """
-        run = cls(Path(path))
+        run = cls(path)
         if not run.meta_path.is_file():
             raise ConfigError(f"{path} is not a run directory: it has no meta.json")
         return run
@@ -213,7 +214,7 @@ def find_runs(
         status: Only runs that stand so: one of `STATUSES`.
         tag: Only runs with this tag.
     """
-    folders = [path.parent for path in Path(exp_dir).rglob("meta.json")]
+    folders = [path.parent for path in local_path(exp_dir).rglob("meta.json")]
     wanted = {"group": group, "name": name, "status": status}
     wanted = {key: value for key, value in wanted.items() if value is not None}
 
@@ -238,12 +239,12 @@ def find_runs(
 
 def _new_folder(config: ExperimentConfig) -> Path:
     if config.save_dir is not None:
-        path = Path(config.save_dir)
+        path = local_path(config.save_dir)
         if path.exists() and not _is_free(path):
             raise ConfigError(f"save_dir {path} exists and is not empty: name another")
         path.mkdir(parents=True, exist_ok=True)
         return path
-    parent = Path(config.exp_dir) / config.name
+    parent = local_path(config.exp_dir) / config.name
     parent.mkdir(parents=True, exist_ok=True)
     while True:
         time = _now().strftime("%Y%m%dT%H%M%SZ")

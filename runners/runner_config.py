@@ -4,6 +4,7 @@ import dataclasses
 import os
 
 from paxenv import scalars
+from paxenv.paths import local_path
 from runners.counts import count
 
 _COUNTS = (
@@ -96,7 +97,7 @@ class RunnerConfig:
         if directory is not None:
             if not isinstance(directory, str | os.PathLike):
                 raise ValueError(f"checkpoint_dir must be a path, got {directory!r}")
-            object.__setattr__(self, "checkpoint_dir", os.fspath(directory))
+            object.__setattr__(self, "checkpoint_dir", str(local_path(directory)))
         if self.resume and self.overwrite:
             raise ValueError(
                 "resume and overwrite exclude each other: go on from the checkpoints "

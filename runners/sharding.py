@@ -28,8 +28,8 @@ def make_mesh(num_fsdp_devices: int, num_devices: int | None = None) -> Mesh:
     """
     available = jax.device_count()
     num_devices = available if num_devices is None else num_devices
-    count("num_devices", num_devices)
-    count("num_fsdp_devices", num_fsdp_devices)
+    num_devices = count("num_devices", num_devices)
+    num_fsdp_devices = count("num_fsdp_devices", num_fsdp_devices)
     if num_devices > available:
         raise ValueError(
             f"a mesh of {num_devices} devices is impossible: there are {available}"

@@ -11,6 +11,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from paxenv.paths import local_path
 from paxenv_agents.agent import Agent
 from paxenv_agents.lineup import Slot
 from paxenv_agents.types import TrainingState
@@ -159,7 +160,7 @@ class Trainer:
             return []
         rows = None if self.run_dir is None else self.run_dir.path
         places = (self.config.checkpoint_dir, rows)
-        return [Path(place) for place in places if place is not None]
+        return [local_path(place) for place in places if place is not None]
 
     def _run(self, keep: tuple[str, ...]) -> None:
         nan = np.full(self.num_iterations, np.nan, np.float32)

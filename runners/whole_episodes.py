@@ -128,8 +128,8 @@ def play_episodes(
     Pure; compile it with `agent`, `env`, `n_episodes` and `max_steps` static. The
     arguments are those of `evaluate_agent`.
     """
-    count("n_episodes", n_episodes)
-    count("max_steps", max_steps)
+    n_episodes = count("n_episodes", n_episodes)
+    max_steps = count("max_steps", max_steps)
     # Every lane plays one trial: what opens the next one would never be seen.
     env = env.env if isinstance(env, AutoResetWrapper) else env
     _check_seat(agent, env)

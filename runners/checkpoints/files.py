@@ -22,6 +22,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from paxenv.paths import local_path
+
 FORMAT = 1
 META_ITEM, STATE_ITEM = "meta", "state"
 RECORD_FILE = "record.json"
@@ -159,7 +161,7 @@ def checkpoints_folder(path: str | Path) -> Path:
         NoCheckpointError: If there is no such folder.
         CheckpointError: If the path is on another level; says which is expected.
     """
-    path = Path(path).resolve()
+    path = local_path(path).resolve()
     if not path.is_dir():
         raise NoCheckpointError(f"there is no folder {path}")
     for outer in (path, *path.parents):
@@ -193,9 +195,10 @@ def find_checkpoint(path: str | Path, which: int | str = LATEST) -> Path:
         NoCheckpointError: If there is none; says what there is.
         CheckpointError: If the path is on another level; says which is expected.
     """
-    if _is_rule(Path(path).absolute()):
-        path, which = Path(path).absolute().parent, Path(path).name
-    given = Path(path).resolve()
+    path = local_path(path)
+    if _is_rule(path.absolute()):
+        path, which = path.absolute().parent, path.name
+    given = path.resolve()
     if is_checkpoint(given):
         return given
     folder = checkpoints_folder(path)

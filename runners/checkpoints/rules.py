@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
+from paxenv.paths import local_path
 from runners.checkpoints import files
 
 StartRule = Literal["fresh", "resume", "overwrite"]
@@ -32,7 +33,7 @@ def start_rule(
     """
     if resume and overwrite:
         raise ValueError("resume and overwrite exclude each other: choose one")
-    folder = Path(directory).resolve()
+    folder = local_path(directory).resolve()
     folder = files.checkpoints_folder(folder) if folder.is_dir() else folder
     if not files.has_any(folder):
         return "fresh"

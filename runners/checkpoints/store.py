@@ -16,6 +16,7 @@ from typing import Any
 import jax
 import orbax.checkpoint as ocp
 
+from paxenv.paths import local_path
 from runners.checkpoints import files, tree
 from runners.checkpoints.files import (
     CheckpointError,
@@ -90,7 +91,7 @@ class CheckpointStore:
         for name, value in (("max_to_keep", max_to_keep), ("keep_period", keep_period)):
             if value is not None and value < 1:
                 raise ValueError(f"{name} must be >= 1 or None, got {value}")
-        path = Path(directory).resolve()
+        path = local_path(directory).resolve()
         self.folder = files.checkpoints_folder(path) if path.is_dir() else path
         self._max_to_keep = max_to_keep
         self._keep_period = keep_period
@@ -191,7 +192,7 @@ class CheckpointStore:
         name = os.fspath(which)
         own = (files.LATEST, files.BEST, *files.saved_names(self.folder))
         if name not in own:
-            for path in (self.folder / name, Path(name)):
+            for path in (self.folder / name, local_path(name)):
                 if path.is_dir():
                     return find_checkpoint(path)
         return find_checkpoint(self.folder, name)

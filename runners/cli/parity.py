@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from paxenv.paths import local_path
 from runners.cli.errors import user_errors
 
 
@@ -107,10 +108,10 @@ def _record_folder(record: str | None) -> Path | None:
 
     if record is None:
         return None
-    if not (Path(record) / PAGE).is_file():
+    if not (local_path(record) / PAGE).is_file():
         raise ValueError(f"--record {record}: there is no {PAGE} in it")
     check_writable(record)
-    return Path(record)
+    return local_path(record)
 
 
 def _run(name: str, plan: Any, quick: bool, folder: Path | None) -> dict[str, Any]:

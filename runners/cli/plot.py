@@ -1,9 +1,8 @@
 """`paxrun plot`: runs compared in one picture."""
 
-from pathlib import Path
-
 import click
 
+from paxenv.paths import local_path
 from runners.cli.errors import user_errors
 from runners.cli.runs import EXP_DIR
 
@@ -62,7 +61,7 @@ def plot(
     from runners.overview import resolve
 
     with user_errors(every_value_error=True):
-        picture = check_format(Path(out))
+        picture = check_format(local_path(out))
         found = {run.path: run for word in runs for run in resolve(word, exp_dir)}
         try:
             comparison = compare(list(found.values()), metric, axis=axis, smooth=smooth)

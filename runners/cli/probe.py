@@ -1,11 +1,11 @@
 """`paxrun probe`: one forced action, and how the co-players answer it."""
 
 import json
-from pathlib import Path
 from typing import Any
 
 import click
 
+from paxenv.paths import local_path
 from runners.cli.errors import SettingsCommand, user_errors
 from runners.cli.experiment import experiment_options, plan_of_words
 
@@ -74,9 +74,9 @@ def probe(
         if dry_run:
             click.echo(f"{plan.title}, player {forced} forced at step {at}")
             return
-        check_writable(Path(out).parent, "folder of the picture")
+        check_writable(local_path(out).parent, "folder of the picture")
         response = respond(plan, player=forced, at=at, action=action, window=window)
-    draw(response, plan, forced, Path(out))
+    draw(response, plan, forced, local_path(out))
     if as_json:
         click.echo(json.dumps({**response.as_dict(), "picture": out}, indent=2))
         return

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from paxenv.paths import local_path
 from paxenv.registry import UnknownGameError, closest, find
 from runners.config.documents import dump, parse
 from runners.config.layers import Layer, merge, normalise
@@ -66,7 +67,7 @@ def load(
     elif implied:
         base = _implied_base(layers)
     if config_file is not None:
-        base = merge(base, _read_file(Path(config_file)))
+        base = merge(base, _read_file(local_path(config_file)))
     smaller = base.pop("quick", None)
     flags = [layer.pop("quick") for layer in layers if "quick" in layer]
     if flags and flags[-1]:

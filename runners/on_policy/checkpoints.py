@@ -37,7 +37,7 @@ def chosen(store: CheckpointStore | None, which: Which) -> list[Path]:
                 f"there is no place to look for {which!r}: give OnPolicyRunner a "
                 "save_dir or a log_dir, or load_checkpoint a path"
             )
-        return [find_checkpoint(Path(which))]
+        return [find_checkpoint(which)]
     if isinstance(which, int) or which == files.LATEST:
         store.wait()
         steps = {files.step_of(path): path for path in files.newest_first(store.folder)}

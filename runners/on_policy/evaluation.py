@@ -90,7 +90,7 @@ class Evaluation:
             ValueError: If the environment that is trained in does not say how another
                 one is made.
         """
-        count("num_episodes", n_episodes)
+        n_episodes = count("num_episodes", n_episodes)
         (key,) = run_keys(self._seed, evaluation=True)
         key = jax.random.fold_in(key, env_steps % 2**31)
         if self.params is not None:

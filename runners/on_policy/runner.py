@@ -11,6 +11,7 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 import jax
 import jax.numpy as jnp
 
+from paxenv.paths import local_path
 from runners.checkpoints.restore import restore_first_whole
 from runners.checkpoints.store import CheckpointStore
 from runners.interrupt import Interrupt
@@ -153,7 +154,7 @@ class OnPolicyRunner:
         self.log_interval = Interval(log_interval)
         self.save_interval = Interval(save_interval)
         self.non_finite = non_finite
-        self._log = OnPolicyLog(None if log_dir is None else Path(log_dir))
+        self._log = OnPolicyLog(None if log_dir is None else local_path(log_dir))
         self._store = (
             None if save_dir is None else CheckpointStore(save_dir, max_to_keep=1)
         )

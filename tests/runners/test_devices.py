@@ -283,3 +283,10 @@ def test_impossible_mesh_is_a_usage_error(paxrun):
     result = paxrun("devices", "--fsdp-devices", "3")
     assert result.exit_code == 2
     assert "cannot be divided into groups of 3" in result.stderr
+
+
+def test_copies_and_keys_are_counted_by_the_published_names():
+    assert runners.replicate({"x": 1.0}, n_devices=4)["x"].shape == (4,)
+    keys = runners.split_key_across_devices(jax.random.key(0), n_devices=1e0)
+    assert keys.shape == (1,)
+    assert runners.get_num_devices(requested=np.int64(1)) == 1
