@@ -151,7 +151,7 @@ def best_step(folder: Path) -> int | None:
     return max(known, key=lambda step: known[step]) if known else None
 
 
-def checkpoints_folder(path: str | Path) -> Path:
+def checkpoints_folder(path: str | os.PathLike[str]) -> Path:
     """Returns the absolute folder of checkpoints that a path means.
 
     Args:
@@ -180,7 +180,7 @@ def checkpoints_folder(path: str | Path) -> Path:
     return path
 
 
-def find_checkpoint(path: str | Path, which: int | str = LATEST) -> Path:
+def find_checkpoint(path: str | os.PathLike[str], which: int | str = LATEST) -> Path:
     """Returns the one checkpoint that is meant, as an absolute path.
 
     Warns of unfinished saves, which are never taken.
