@@ -230,7 +230,7 @@ def occupancy(
     gamma = as_floats(gamma)
     gamma = jnp.where((gamma >= 0) & (gamma < 1), gamma, jnp.nan)
     system = jnp.eye(4, dtype=transition.dtype) - gamma * transition
-    return (1.0 - gamma) * jnp.linalg.solve(system.T, start)
+    return (1.0 - gamma) * _solved(system.T, start)
 
 
 def check_discount(gamma: Any) -> None:
@@ -291,3 +291,36 @@ def make(
 def _joint(p: jax.Array, q: jax.Array) -> jax.Array:
     """Returns the probabilities of CC, CD, DC, DD, as a new last axis."""
     return jnp.stack((p * q, p * (1 - q), (1 - p) * q, (1 - p) * (1 - q)), axis=-1)
+
+
+def _solved(system: jax.Array, right: jax.Array) -> jax.Array:
+    """Returns x of `system @ x = right`, differentiable as often as one likes.
+
+    For systems in which every column, or every row, is dominated by its diagonal, as
+    in `I - gamma M` of transition probabilities M.
+    """
+    return jax.lax.custom_linear_solve(
+        lambda x: system @ x,
+        right,
+        lambda _, b: _eliminated(system, b),
+        lambda _, b: _eliminated(system.T, b),
+    )
+
+
+def _eliminated(system: jax.Array, right: jax.Array) -> jax.Array:
+    """Returns x of `system @ x = right`, by elimination without pivots.
+
+    Written out it is a few sums and products of all games at once. LAPACK takes games
+    one by one, and on CPUs a batch of its calls waits for threads of the pool in which
+    it runs.
+    """
+    num_rows = right.shape[0]
+    rows = list(jnp.concatenate((system, right[:, None]), axis=1))
+    for k in range(num_rows):
+        for i in range(k + 1, num_rows):
+            rows[i] = rows[i] - (rows[i][k] / rows[k][k]) * rows[k]
+    solution: list[jax.Array] = []
+    for k in reversed(range(num_rows)):
+        known = [rows[k][j] * x for j, x in zip(range(num_rows - 1, k, -1), solution)]
+        solution.append((rows[k][-1] - sum(known)) / rows[k][k])
+    return jnp.stack(solution[::-1])
