@@ -44,6 +44,13 @@ _TAKEN = {
     *("fitness_shaping_fn", "sampling_fn", "num_generations"),
 }
 _SIGMA_PARAMS = ("std_init", "std_m")
+#: Methods of evosax's classes that factorise a matrix.
+_FACTORISING = {
+    "ASEBO": ("_ask",),
+    "CMA_ES": ("_ask",),
+    "GuidedES": ("_ask",),
+    "iAMaLGaM_Full": ("_ask", "_tell"),
+}
 #: Sub-populations of a strategy that has several.
 NUM_POPULATIONS = 2
 
@@ -227,8 +234,9 @@ def build(options: ESOptions, solution: Any) -> tuple[Any, Any]:
     if options.fitness_shaping != AUTO:
         name = _SHAPINGS[options.fitness_shaping]
         arguments["fitness_shaping_fn"] = getattr(_shapings(), name)
+    make = _one_by_one(strategy.make)
     try:
-        made = strategy.make(population_size=size, solution=solution, **arguments)
+        made = make(population_size=size, solution=solution, **arguments)
     except AssertionError as error:
         where = f"{strategy.name} with population_size={options.population_size}"
         raise PopulationError(f"{where}: {str(error).rstrip('.')}.") from error
@@ -240,6 +248,37 @@ def build(options: ESOptions, solution: Any) -> tuple[Any, Any]:
     if sigma is not None:
         changed[sigma] = _like(getattr(params, sigma), number("sigma_init"))
     return made, params.replace(**changed)
+
+
+@functools.cache
+def _one_by_one(make: Any) -> Any:
+    """Returns a class of evosax that factorises one matrix after another.
+
+    On CPUs a batch of LAPACK calls takes threads of the pool in which it waits for
+    others: two of them in one program, as of two searches for several seeds, can wait
+    for each other for ever. So the methods that factorise are a loop over seeds, and
+    over sub-populations, where they would be a batch.
+    """
+    base = next((c for c in make.__mro__ if c.__name__ in _FACTORISING), None)
+    if base is None:
+        return make
+    methods = {
+        name: _sequential(getattr(base, name)) for name in _FACTORISING[base.__name__]
+    }
+    looped = type(base.__name__, (base,), methods)
+    # Who calls the method for sub-populations comes before it, by `super()`.
+    return looped if base is make else type(make.__name__, (make, looped), {})
+
+
+def _sequential(method: Any) -> Any:
+    """Returns a method whose `jax.vmap` is a loop."""
+
+    def called(self: Any, *args: Any) -> Any:
+        return jax.custom_batching.sequential_vmap(functools.partial(method, self))(
+            *args
+        )
+
+    return called
 
 
 def _part(strategy: Strategy, options: ESOptions, arguments: dict[str, Any]) -> int:
