@@ -321,6 +321,6 @@ def _eliminated(system: jax.Array, right: jax.Array) -> jax.Array:
             rows[i] = rows[i] - (rows[i][k] / rows[k][k]) * rows[k]
     solution: list[jax.Array] = []
     for k in reversed(range(num_rows)):
-        known = [rows[k][j] * x for j, x in zip(range(num_rows - 1, k, -1), solution)]
-        solution.append((rows[k][-1] - sum(known)) / rows[k][k])
+        known = sum(rows[k][num_rows - 1 - i] * x for i, x in enumerate(solution))
+        solution.append((rows[k][-1] - known) / rows[k][k])
     return jnp.stack(solution[::-1])
