@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from paxenv.adapters.trainers import sb3_vec_env
     from paxenv.auto_reset import AutoResetWrapper
     from paxenv.environment import Environment, EnvState, Frame
+    from paxenv.gymnax_game import from_gymnax
     from paxenv.params import GameParams
     from paxenv.single_player import SinglePlayer
     from paxenv.testing import EnvCheckError, check_env
@@ -46,6 +47,7 @@ __all__ = [
     "SinglePlayer",
     "__version__",
     "check_env",
+    "from_gymnax",
     "games",
     "make",
     "parallel_env",
@@ -65,6 +67,7 @@ _LAZY = {
     "Replay": "paxenv.trajectory",
     "SinglePlayer": "paxenv.single_player",
     "check_env": "paxenv.testing",
+    "from_gymnax": "paxenv.gymnax_game",
     "parallel_env": "paxenv.adapters.pettingzoo_env",
     "replay": "paxenv.trajectory",
     "sb3_vec_env": "paxenv.adapters.trainers",

@@ -333,11 +333,7 @@ class Environment(abc.ABC):
         return obs, where(valid, after, state), rewards, done, info
 
     def _checked_player(self, player: int) -> int:
-        if not 0 <= player < self.num_players:
-            raise ValueError(
-                f"player must be in [0, {self.num_players}), got {player!r}"
-            )
-        return player
+        return checked_player(player, self.num_players)
 
     def _checked_actions(self, actions: Any) -> tuple[Any, jax.Array | bool]:
         """Returns the actions in their spaces' dtypes, and whether all are whole."""
@@ -357,6 +353,43 @@ class Environment(abc.ABC):
             checked.append(action)
             whole = is_whole if whole is True else whole & is_whole
         return tuple(checked), whole
+
+
+def checked_player(player: int, num_players: int) -> int:
+    """Returns the number of a player.
+
+    Raises:
+        TypeError: If it is no whole number, such as params: the spaces of a game do not
+            depend on them.
+        ValueError: If there is no such player.
+    """
+    if isinstance(player, bool) or not isinstance(player, int | np.integer):
+        raise TypeError(
+            f"expected the number of a player, got {type(player).__name__}: spaces do "
+            "not depend on params, write env.observation_space(0), env.action_space(0)"
+        )
+    if not 0 <= player < num_players:
+        raise ValueError(f"player must be in [0, {num_players}), got {player!r}")
+    return int(player)
+
+
+def native(env: Any) -> Any:
+    """Returns a native game.
+
+    Raises:
+        ValueError: If it is none; says how one is made of it.
+    """
+    if hasattr(env, "num_players"):
+        return env
+    name = type(env).__name__
+    if hasattr(env, "step_env") and hasattr(env, "reset_env"):
+        raise ValueError(
+            f"{name} is an environment in the manner of gymnax: "
+            "env, params = paxenv.from_gymnax(env) makes a game of one player of it"
+        )
+    raise ValueError(
+        f"expected a game, such as env of env, params = paxenv.make(...), got {name}"
+    )
 
 
 def where(condition: jax.Array, x: Any, y: Any) -> Any:

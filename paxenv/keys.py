@@ -23,14 +23,12 @@ key of the step that closed the one before it, so a game draws once at a boundar
 its `reset_game` and its `step_game` use disjoint words.
 """
 
-import operator
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key, UInt32
 
-from paxenv import threefry
+from paxenv import scalars, threefry
 
 RANDOM_END = 2**16
 FIRST_PLAYER = 2**16 + 1
@@ -104,11 +102,8 @@ def whole(name: str, value: object) -> int:
     Raises:
         ValueError: If it is not one; the message says which.
     """
-    try:
-        number = operator.index(value)  # type: ignore[arg-type]
-    except TypeError:
-        number = -1
-    if number < 0:
+    number = scalars.whole(value)
+    if not isinstance(number, int) or number < 0:
         raise ValueError(f"{name} must be a whole number >= 0, got {value!r}")
     return number
 
@@ -151,6 +146,16 @@ def player(key: Key[Array, ""], p: IntLike) -> Key[Array, ""]:
 def seating(reset_key: Key[Array, ""], i: IntLike = 0) -> Key[Array, ""]:
     """Returns a key of the seats of a trial: 0 their order, 1 + p who borrows `p`."""
     return fold_in(fold_in(reset_key, SEATING), i)
+
+
+def own(key: Key[Array, ""], b: int) -> Key[Array, ""]:
+    """Returns a key of the game's own, for rules that draw by themselves.
+
+    It stands for words `2 * b` and `2 * b + 1` of `words`: a game uses either.
+    """
+    if not 0 <= b < RANDOM_END:
+        raise ValueError(f"b must be in [0, {RANDOM_END}), got {b}")
+    return fold_in(key, b)
 
 
 def words(key: Key[Array, ""], n: int) -> UInt32[Array, " n"]:

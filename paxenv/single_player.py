@@ -10,7 +10,7 @@ import numpy as np
 from flax import struct
 
 from paxenv import keys
-from paxenv.environment import Environment, Frame, where
+from paxenv.environment import Environment, Frame, checked_player, native, where
 from paxenv.metrics import Accumulator
 from paxenv.wording import counted
 from paxenv.wrapped_state import WrappedState
@@ -77,7 +77,7 @@ class SinglePlayer:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "co_players", tuple(self.co_players))
-        num_players = self.env.num_players
+        num_players = native(self.env).num_players
         if num_players < 2:
             raise ValueError(
                 f"{self.env.name or self.env} has one player already: use it as it is"
@@ -342,8 +342,7 @@ class SinglePlayer:
         return state.replace(memories=where(boundary, ended, state.memories))
 
     def _seat(self, player: int) -> int:
-        if player != 0:
-            raise ValueError(f"a one-player game has only player 0, got {player!r}")
+        checked_player(player, 1)
         return self.player
 
 

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from paxenv import keys, spaces
+from paxenv.environment import native
 from paxenv.wording import counted
 
 #: What to do about a weak type.
@@ -77,8 +78,9 @@ def check_env(env: Any, params: Any = None, *, seed: int = 0) -> None:
 
     Raises:
         EnvCheckError: If a promise is broken.
+        ValueError: If `env` is no native game at all.
     """
-    params = env.default_params if params is None else params
+    params = native(env).default_params if params is None else params
     _check_static(env)
     _check_params(params)
     _check_spaces(env)

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from paxenv import keys, scalars
-from paxenv.environment import Environment
+from paxenv.environment import Environment, native
 from paxenv.single_player import SinglePlayer
 from paxenv_agents.agent import Agent
 
@@ -106,7 +106,7 @@ class Lineup:
     def __post_init__(self) -> None:
         object.__setattr__(self, "slots", tuple(map(self._grouped, self.slots)))
         seats = sorted(p for slot in self.slots for p in slot.players)
-        if seats != list(range(self.env.num_players)):
+        if seats != list(range(native(self.env).num_players)):
             raise ValueError(
                 f"{self.env.name} has players 0 to {self.env.num_players - 1}, each to "
                 f"be seated once; the slots seat {seats}"

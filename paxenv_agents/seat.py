@@ -5,6 +5,8 @@ from typing import Any
 import gymnasium
 from gymnasium.vector import VectorEnv
 
+from paxenv.environment import native
+
 
 class GymnasiumSeat:
     """The one seat of a Gymnasium environment, read as a native game's.
@@ -50,8 +52,11 @@ def seated(env: Any) -> Any:
 
     Args:
         env: A native game, or a plain or vector environment of Gymnasium.
+
+    Raises:
+        ValueError: If it is neither.
     """
-    return GymnasiumSeat(env) if is_gymnasium(env) else env
+    return GymnasiumSeat(env) if is_gymnasium(env) else native(env)
 
 
 def is_gymnasium(env: Any) -> bool:

@@ -7,6 +7,7 @@ import gymnasium
 import numpy as np
 
 from paxenv.auto_reset import AutoResetWrapper
+from paxenv.environment import native
 from runners.runner_config import RunnerConfig
 
 
@@ -16,9 +17,9 @@ def game_of(env: Any) -> Any:
     The engine opens the next episode by itself, by the same keys.
 
     Raises:
-        ValueError: If the game has more players.
+        ValueError: If the game has more players, or is no native game.
     """
-    game = env.env if isinstance(env, AutoResetWrapper) else env
+    game = native(env.env if isinstance(env, AutoResetWrapper) else env)
     if game.num_players != 1:
         raise ValueError(
             f"{game.name} has {game.num_players} players, and one agent is trained: "

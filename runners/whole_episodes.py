@@ -13,6 +13,7 @@ from flax import struct
 
 from paxenv import keys
 from paxenv.auto_reset import AutoResetWrapper
+from paxenv.environment import native
 from paxenv.single_player import SinglePlayer
 from paxenv_agents import structure
 from paxenv_agents.agent import Agent
@@ -214,7 +215,7 @@ def _step(
 
 
 def _check_seat(agent: Agent, env: Any) -> None:
-    if env.num_players != 1:
+    if native(env).num_players != 1:
         raise ValueError(
             f"an evaluation plays games of one player, {env.name or env} has "
             f"{env.num_players}: seat the others by SinglePlayer(env, player, "

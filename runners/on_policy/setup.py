@@ -7,12 +7,12 @@ import jax
 from gymnasium.vector import VectorEnv
 
 import paxenv
-from paxenv.auto_reset import AutoResetWrapper
 from paxenv_agents.agent import Agent
 from paxenv_agents.ppo import PPO, PPOConfig
 from paxenv_agents.recurrent_ppo import RecurrentPPO, RecurrentPPOConfig
 from paxenv_agents.seat import seated
 from runners.on_policy.vector_steps import as_vector_env
+from runners.one_player import game_of
 
 _ALGORITHMS: dict[str, tuple[Any, Any]] = {
     "ppo": (PPO, PPOConfig),
@@ -56,17 +56,7 @@ def make_game(env: Any, params: Any = None) -> tuple[Any, Any]:
         env, own = paxenv.make(env)
     elif isinstance(env, tuple) and len(env) == 2:
         env, own = env
-    game: Any = env.env if isinstance(env, AutoResetWrapper) else env
-    if not hasattr(game, "num_players"):
-        raise ValueError(
-            f"env must be a game, (game, params), an id or a Gymnasium environment, "
-            f"got {env!r}"
-        )
-    if game.num_players != 1:
-        raise ValueError(
-            f"{game.name} has {game.num_players} players, and one agent is trained: "
-            "SinglePlayer(env, player, co_players) makes a game of one player of it"
-        )
+    game = game_of(env)
     chosen = own if params is None else params
     return game, game.default_params if chosen is None else chosen
 

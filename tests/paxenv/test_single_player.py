@@ -216,7 +216,7 @@ def test_it_looks_like_a_one_player_game():
     assert single.action_space() is env.action_space(1)
     assert single.observation_space(0) is env.observation_space(1)
     assert hash(single) == hash(against(Fixed, env, 1))
-    with pytest.raises(ValueError, match="only player 0"):
+    with pytest.raises(ValueError, match=r"player must be in \[0, 1\), got 1"):
         single.action_space(1)
 
 
