@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from paxenv_agents.strategies.memory_one import MemoryOne
     from paxenv_agents.testing import AgentCheckError, check_agent
     from paxenv_agents.types import MemoryState, Sample, TrainingState
+    from paxenv_agents.weights import load_agent, save_agent
 
 __all__ = [
     "DQN",
@@ -63,7 +64,9 @@ __all__ = [
     "TrainingState",
     "agents",
     "check_agent",
+    "load_agent",
     "make_agent",
+    "save_agent",
 ]
 
 #: Names that need JAX, and the modules they live in.
@@ -91,6 +94,8 @@ _LAZY = {
     "ShaperConfig": "paxenv_agents.shaper",
     "TrainingState": "paxenv_agents.types",
     "check_agent": "paxenv_agents.testing",
+    "load_agent": "paxenv_agents.weights",
+    "save_agent": "paxenv_agents.weights",
 }
 
 

@@ -18,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from flax import serialization, traverse_util
 
+import paxenv
 from paxenv.paths import local_path
 from paxenv_agents.agent import Agent
 from paxenv_agents.registry import make_agent
@@ -71,35 +72,58 @@ def save_agent(
 
 
 def load_agent(
-    path: str | os.PathLike[str], env: Any, player: int = 0, *, greedy: bool = False
+    path: str | os.PathLike[str],
+    env: Any = None,
+    player: int | None = None,
+    *,
+    greedy: bool = False,
 ) -> tuple[Agent, TrainingState]:
     """Makes the saved agent for one seat and returns (agent, training state).
 
     The training state is a fresh one that holds the saved parameters.
 
     Args:
-        path: As for `save_agent`.
+        path: As for `save_agent`; or the directory of a run, which means the agent of
+            `player` that it left.
         env: The game; its spaces must be those of the game the agent was trained in.
-        player: The seat, from 0.
+            None makes that game, which runs record.
+        player: The seat, from 0. None: the seat it was trained at, or the first.
         greedy: Whether the agent acts deterministically.
 
     Raises:
         FileNotFoundError: If one of the two files is missing.
-        WeightsError: If the files do not belong together, or the parameters do not fit
-            the agent at this seat; names missing, surplus and misshapen entries.
+        WeightsError: If the files do not belong together or do not say in which game
+            the agent was trained, or if the parameters do not fit the agent at this
+            seat; names missing, surplus and misshapen entries.
     """
+    if local_path(path).is_dir():
+        path = local_path(path) / "models" / f"player{(player or 0) + 1}"
     record = describe_agent(path)
+    if env is None:
+        env = _game_of(path, record["meta"])
+    seat = int(record["meta"].get("player", 0)) if player is None else player
     if record["own_networks"]:
         raise WeightsError(
             f"{path} holds a {record['agent']} with networks of its own, which a file "
             "cannot name: make the agent as for training and call "
             "load_params(path, agent)"
         )
-    agent = make_agent(record["agent"], env, player, **record["config"])
+    agent = make_agent(record["agent"], env, seat, **record["config"])
     if greedy:
         agent = dataclasses.replace(agent, greedy=True)
     state = agent.init_state(jax.random.key(0))
     return agent, state.replace(params=load_params(path, agent, state.params))
+
+
+def _game_of(path: str | os.PathLike[str], meta: dict[str, Any]) -> Any:
+    """Returns the game in which saved weights were trained."""
+    if "game" not in meta:
+        raise WeightsError(
+            f"{path} does not say in which game the agent was trained: call "
+            "load_agent(path, env)"
+        )
+    env, _ = paxenv.make(meta["game"], **meta.get("options", {}))
+    return env
 
 
 def load_params(

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
         train_ppo_multigpu,
         train_sac,
     )
-    from runners.launch import run_plan
+    from runners.launch import run, run_plan
     from runners.observer import Observer
     from runners.on_policy.runner import EVENTS, OnPolicyRunner, register_algorithm
     from runners.outcome import Outcome
@@ -118,6 +118,7 @@ _LAZY = {
     "register_algorithm": "runners.on_policy.setup",
     "replicate": "runners.devices",
     "replicate_on_mesh": "runners.sharding",
+    "run": "runners.launch",
     "run_plan": "runners.launch",
     "shard_pytree": "runners.sharding",
     "split_key_across_devices": "runners.devices",
@@ -184,6 +185,7 @@ __all__ = [
     "register_algorithm",
     "replicate",
     "replicate_on_mesh",
+    "run",
     "run_plan",
     "shard_pytree",
     "split_key_across_devices",

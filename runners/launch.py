@@ -3,21 +3,25 @@
 import contextlib
 import functools
 import time
+import warnings
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import jax
 import numpy as np
 
 from runners import curves, models, plots
-from runners.config import ConfigError
+from runners.config import ConfigError, load
 from runners.config.schema import OUTER_LOOPS
+from runners.devices import ensure_devices
 from runners.experiment import begun
 from runners.interrupt import Interrupt
 from runners.jsonl import JsonLines, read_rows
 from runners.observer import Observer
 from runners.outcome import Ended, Outcome
 from runners.places import locked
-from runners.plan import Plan
+from runners.plan import Plan, prepare
 from runners.plan_evaluation import play_once
 from runners.preflight import check_ready
 from runners.program import Program, initial_state, run_keys
@@ -25,6 +29,55 @@ from runners.run_dir import RunDir
 from runners.sinks import START
 from runners.summary import estimates
 from runners.training import Training
+
+
+def run(
+    *words: str,
+    config_file: str | Path | None = None,
+    run_dir: str | Path | None = None,
+    observer: Observer | None = None,
+    **settings: Any,
+) -> Ended:
+    """Runs an experiment as `paxrun run` does, and returns what it came to.
+
+    Args:
+        *words: As on the command line: the name of a stored experiment, and
+            `KEY=VALUE` for settings of any depth, such as `agent1.learning_rate=0.1`.
+            Without a name it is the default experiment.
+        config_file: A YAML file.
+        run_dir: The run's directory, which must be new or empty; None makes
+            `exp/<experiment>/<time and seed>` in the working folder, as `paxrun` does.
+        observer: Who is told how it goes; None is silent, and what the user should
+            know becomes a warning.
+        **settings: Settings by key, such as `num_envs=4` or
+            `agent2={"name": "PPO", "learning_rate": 0.1}`; they win over words.
+
+    Returns:
+        The outcome: `measured` holds means and intervals by metric, `run_dir` is where
+        weights, logs and pictures lie.
+
+    Raises:
+        ConfigError: If anything is unknown or does not fit; nothing has been written
+            then.
+        NonFiniteError: If training diverges.
+
+    Example:
+        >>> outcome = runners.run("ipd/ppo", num_seeds=2, total_timesteps=100_000)
+    """
+    if run_dir is not None:
+        settings = {**settings, "save_dir": str(run_dir)}
+    config = load(words, config_file=config_file, options=settings)
+    if config.num_devices > 1:
+        ensure_devices(config.num_devices)
+    plan = prepare(config)
+    for notice in plan.notices:
+        if observer is None:
+            warnings.warn(notice, stacklevel=2)
+        else:
+            observer.on_notice(notice)
+    argv = ["run", *words, *(f"{key}={value}" for key, value in settings.items())]
+    outcome, _ = run_plan(plan, lambda: RunDir.create(plan.config, argv), observer)
+    return outcome
 
 
 def run_plan(
@@ -172,6 +225,7 @@ def _train(training: Training, observer: Observer, compile_seconds: float) -> Ou
         best_score=training.best_score,
         best_members=training.best_members,
         curves=training.curves,
+        run_dir=run_dir,
     )
     run_dir.write_results(outcome.as_dict())
     if plan.config.plot:
@@ -195,6 +249,7 @@ def _evaluate_only(
         compile_seconds=compile_seconds,
         interrupted=False,
         curves=by_episode,
+        run_dir=run_dir,
     )
     _write(outcome, metrics, run_dir)
     return outcome

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from paxenv_agents import weights
-from runners.config import ConfigError
+from runners.config import ConfigError, ExperimentConfig
 from runners.evolution.best import BestMember
 from runners.experiment import RunState
 from runners.model_source import saved_params
@@ -46,8 +46,28 @@ def save_best_members(
 
 def _save(plan: Plan, index: int, seed: int, params: Any, path: Path) -> None:
     config, slot = plan.config, plan.experiment.slots[index]
-    meta = {"game": plan.game.id, "experiment": config.name, "seed_index": seed}
+    meta = about_weights(config, plan.game.id, index, seed)
     weights.save_agent(path, slot.agent, params, meta, name=config.agents[index].name)
+
+
+def about_weights(
+    config: ExperimentConfig, game: str, index: int, seed_index: int
+) -> dict[str, Any]:
+    """Returns what is recorded beside weights: enough to make their game again.
+
+    Args:
+        config: The experiment.
+        game: The game's id.
+        index: Whose weights: a place among the agents.
+        seed_index: Of which of the run's seeds.
+    """
+    return {
+        "game": game,
+        "options": dict(config.env.options),
+        "player": min(config.agents[index].players, default=1) - 1,
+        "experiment": config.name,
+        "seed_index": seed_index,
+    }
 
 
 def load_models(plan: Plan) -> dict[int, Any]:

@@ -9,6 +9,7 @@ from runners.curves import as_dict
 from runners.evolution.best import BestMember
 from runners.plan import Plan
 from runners.robust import robust
+from runners.run_dir import RunDir
 from runners.summary import Estimate, estimate
 
 #: The best evaluation on the way, of runs that have any.
@@ -26,6 +27,11 @@ class Ended(Protocol):
     @property
     def interrupted(self) -> bool:
         """Whether the user stopped it."""
+        ...
+
+    @property
+    def run_dir(self) -> RunDir | None:
+        """Where everything lies."""
         ...
 
     @property
@@ -77,6 +83,7 @@ class Outcome:
         best_members: After an evolution, the best member of each search.
         curves: Rewards per step by inner episode of the final evaluation, `[seeds,
             opponents, inner episodes, players]`; None for trials of one.
+        run_dir: Where everything lies.
     """
 
     plan: Plan
@@ -89,6 +96,7 @@ class Outcome:
     best_score: float | None = None
     best_members: tuple[BestMember, ...] = ()
     curves: np.ndarray | None = None
+    run_dir: RunDir | None = None
 
     @property
     def mode(self) -> str:

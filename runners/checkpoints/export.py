@@ -15,6 +15,7 @@ from runners.checkpoints.restore import read_arrays
 from runners.config import ExperimentConfig, load
 from runners.config.layers import normalise
 from runners.config.sections import build
+from runners.models import about_weights
 from runners.plan import Plan, prepare
 from runners.run_dir import RunDir
 
@@ -49,12 +50,8 @@ def export_weights(
     params = _params(path, record, index, slot.agent, seed_index)
     if slot.per_opponent:
         params = jax.tree.map(lambda x: x[0], params)
-    meta = {
-        "game": plan.game.id,
-        "experiment": plan.config.name,
-        "seed_index": seed_index,
-        "env_steps": record.step,
-    }
+    about = about_weights(plan.config, plan.game.id, index, seed_index)
+    meta = {**about, "env_steps": record.step}
     name = plan.config.agents[index].name
     return weights.save_agent(out, slot.agent, params, meta, name=name)
 

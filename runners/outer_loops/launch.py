@@ -159,7 +159,12 @@ class _Run:
                 log.log_models(self.run_dir.models)
         interrupted = done < self._total
         outcome = OuterOutcome(
-            self.plan, train, evaluation, self._now(), interrupted=interrupted
+            self.plan,
+            train,
+            evaluation,
+            self._now(),
+            interrupted=interrupted,
+            run_dir=self.run_dir,
         )
         self.run_dir.write_results(outcome.as_dict())
         self._draw()
@@ -234,7 +239,7 @@ class _Run:
 
     def _save_model(self) -> None:
         config, handle = self.plan.config, self.runner.agent
-        meta = {"game": self.plan.game.id, "experiment": config.name, "seed_index": 0}
+        meta = models.about_weights(config, self.plan.game.id, 0, 0)
         weights.save_agent(
             *(self.run_dir.model(1), handle.agent, handle.params, meta),
             name=config.agents[0].name,

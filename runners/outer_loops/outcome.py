@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from runners.plan import Plan
+from runners.run_dir import RunDir
 from runners.summary import Estimate, estimates
 
 
@@ -19,6 +20,7 @@ class OuterOutcome:
         evaluation: Its evaluation results.
         seconds: Wall-clock seconds, with compilation.
         interrupted: Whether the user stopped it.
+        run_dir: Where everything lies.
     """
 
     plan: Plan
@@ -26,6 +28,7 @@ class OuterOutcome:
     evaluation: dict[str, Any]
     seconds: float
     interrupted: bool
+    run_dir: RunDir | None = None
 
     @property
     def num_iterations(self) -> int:
