@@ -56,11 +56,18 @@ def draw_curve(
         linestyle=STYLES[number % len(STYLES)],
         linewidth=1.8,
         label=label,
-        marker="o" if len(x) == 1 else None,
+        marker="o",
+        markevery=isolated(mean),
     )
     axes.fill_between(
         x, mean - half, mean + half, color=colour, alpha=0.18, linewidth=0
     )
+
+
+def isolated(values: Any) -> list[int]:
+    """Returns which points of a line have no neighbour: a line alone hides them."""
+    known = np.concatenate([[False], np.isfinite(np.asarray(values, float)), [False]])
+    return np.flatnonzero(known[1:-1] & ~known[:-2] & ~known[2:]).tolist()
 
 
 def confidence_band(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

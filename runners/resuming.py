@@ -4,14 +4,26 @@ import shutil
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from paxenv.paths import local_path
+from runners.checkpoints import settings
 from runners.checkpoints.files import find_checkpoint
 from runners.config import ConfigError, ExperimentConfig, load
+from runners.config.schema import as_dict
 from runners.devices import ensure_devices
 from runners.places import LOCK, locked
 from runners.plan import Plan, prepare
 from runners.run_dir import RunDir
+
+#: Settings of a run that may change when it goes on.
+CHANGEABLE = (
+    *("name", "description", "expected", "source", "bands", "total_timesteps"),
+    *("es.num_generations", "search.iterations", "deterministic", "eval_episodes"),
+    *("log_interval", "eval_interval", "checkpoint_interval", "max_checkpoints"),
+    *("keep_period", "non_finite", "plot", "num_devices", "fsdp_devices"),
+    *("chunk_size", "exp_dir", "save_dir", "tensorboard", "seeds_apart", "wandb"),
+)
 
 
 def plan_of_run(path: str | Path) -> tuple[Plan, RunDir]:
@@ -36,9 +48,13 @@ def plan_of_run(path: str | Path) -> tuple[Plan, RunDir]:
 def start(config: ExperimentConfig, *, resume: bool, overwrite: bool) -> RunDir | None:
     """Returns the run of `save_dir` that is to go on, None to begin a new one.
 
+    What has no part in what is learnt may be other than it was, and the budget; the
+    run then keeps it so, and a warning says it.
+
     Raises:
         ConfigError: If `resume` and `overwrite` are both asked for, or either
             without `save_dir`.
+        CheckpointError: If the run began with other settings; names them.
     """
     if not resume and not overwrite:
         return None
@@ -54,6 +70,8 @@ def start(config: ExperimentConfig, *, resume: bool, overwrite: bool) -> RunDir 
     if overwrite or not (run.meta_path.is_file() and run.config.is_file()):
         return None
     _mend(run, config)
+    with locked(run.path):
+        _take_over(run, config)
     return run
 
 
@@ -72,6 +90,34 @@ def opened(config: ExperimentConfig, argv: Sequence[str], overwrite: bool) -> Ru
                 _empty(path)
                 return RunDir.create(config, argv)
     return RunDir.create(config, argv)
+
+
+def _take_over(run: RunDir, config: ExperimentConfig) -> None:
+    """Writes the settings with which a run goes on, unless they are others' settings.
+
+    Raises:
+        CheckpointError: If a setting differs that may not.
+    """
+    saved, now = (_settings(c) for c in (load(config_file=run.config), config))
+    changes = settings.changed(
+        {settings.SETTINGS: saved},
+        now,
+        origin=run.path,
+        free=CHANGEABLE,
+        cure="Give what the run began with, or another --save-dir; --overwrite deletes "
+        "it and begins again",
+    )
+    if changes:
+        told = "; ".join(map(str, changes))
+        warnings.warn(f"the run {run.path} goes on with {told}", stacklevel=3)
+        run.write_config(config)
+
+
+def _settings(config: ExperimentConfig) -> dict[str, Any]:
+    """Returns a config as it runs as data, by names as users write them."""
+    data = as_dict(prepare(config).config)
+    agents = {f"agent{i + 1}": agent for i, agent in enumerate(data.pop("agents"))}
+    return settings.described({**data, **agents})
 
 
 def _mend(run: RunDir, config: ExperimentConfig) -> None:

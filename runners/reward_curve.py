@@ -76,11 +76,12 @@ def _drawn(
     single: tuple[str, np.ndarray],
     smooth: tuple[str, np.ndarray],
 ) -> None:
-    """Draws two lines over one axis; a line of one point is a dot."""
+    """Draws two lines over one axis."""
     path.parent.mkdir(parents=True, exist_ok=True)
     figure, axes = figures.new_figure((7.0, 4.2))
-    marker = "o" if single[1].size == 1 else ""
-    style: dict[str, Any] = {"color": figures.COLOURS[0], "marker": marker}
+    alone = figures.isolated(single[1])
+    style: dict[str, Any] = {"marker": "o", "markevery": alone}
+    style["color"] = figures.COLOURS[0]
     axes.plot(along[1], single[1], alpha=0.3, linewidth=1.0, label=single[0], **style)
     axes.plot(along[1], smooth[1], label=smooth[0], **style)
     axes.set_xlabel(along[0])

@@ -56,11 +56,15 @@ class RunDir:
         run = cls(_new_folder(config))
         # Nothing but these two says that a folder is a run's: see `_is_free`.
         run.describe(config, argv)
-        _write(run.config, to_yaml(config))
+        run.write_config(config)
         _write(run.path / "overrides.txt", "\n".join(argv) + "\n")
         for folder in ("logs", "models", "artifacts"):
             (run.path / folder).mkdir()
         return run
+
+    def write_config(self, config: ExperimentConfig) -> None:
+        """Writes the resolved config."""
+        _write(self.config, to_yaml(config))
 
     def describe(self, config: ExperimentConfig, argv: Sequence[str]) -> None:
         """Writes what is known of a run before it starts."""

@@ -1,13 +1,18 @@
 """Where an `OnPolicyRunner` writes its metrics: TensorBoard and JSON lines."""
 
+import logging
 from collections.abc import Mapping
 from pathlib import Path
 
 from runners.jsonl import JsonLines
 from runners.sinks import Position, Sink
-from runners.tensorboard import TensorBoard
+from runners.tensorboard import PATTERN, TensorBoard
 
 ROWS = "metrics.jsonl"
+#: Folders into which the logs of trainings before this one are put aside.
+EARLIER = "earlier_"
+
+logger = logging.getLogger(__name__)
 
 
 class OnPolicyLog:
@@ -18,6 +23,7 @@ class OnPolicyLog:
         self._folder = folder
         self._sinks: list[Sink] = []
         self._resume_from: Position | None = None
+        self._begun = False
 
     def write(self, position: Position, metrics: Mapping[str, float]) -> None:
         """Writes a row of metrics."""
@@ -28,7 +34,7 @@ class OnPolicyLog:
     def resume(self, position: Position) -> None:
         """Goes on from a position: what was logged later is taken out of the files."""
         self.close()
-        self._resume_from = position
+        self._resume_from, self._begun = position, True
 
     def flush(self) -> None:
         """Hands over everything logged so far."""
@@ -46,8 +52,24 @@ class OnPolicyLog:
             return self._sinks
         self._folder.mkdir(parents=True, exist_ok=True)
         start, self._resume_from = self._resume_from, None
+        if not self._begun:
+            _put_aside(self._folder)
+        self._begun = True
         self._sinks = [
             JsonLines(self._folder / ROWS, resume_from=start),
             TensorBoard(self._folder, resume_from=start, copies_vs_iteration=True),
         ]
         return self._sinks
+
+
+def _put_aside(folder: Path) -> None:
+    """Moves what another training has logged in a folder out of the way."""
+    old = [path for path in (folder / ROWS, *folder.glob(PATTERN)) if path.is_file()]
+    if not old:
+        return
+    number = 1 + sum(path.is_dir() for path in folder.glob(f"{EARLIER}*"))
+    place = folder / f"{EARLIER}{number}"
+    place.mkdir()
+    for path in old:
+        path.rename(place / path.name)
+    logger.warning("the log of the training before is in %s", place)

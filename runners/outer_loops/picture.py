@@ -30,9 +30,12 @@ def draw_fitness(path: Path, rows: Sequence[Mapping[str, Any]], title: str) -> b
         return False
     figure, axes = figures.new_figure((7.0, 4.2))
     for number, (name, label) in enumerate(CURVES.items()):
+        values = [row[name] for row in rows]
         axes.plot(
             [row["iteration"] for row in rows],
-            [row[name] for row in rows],
+            values,
+            marker="o",
+            markevery=figures.isolated(values),
             color=figures.COLOURS[number],
             linestyle=figures.STYLES[number],
             label=label,

@@ -20,6 +20,8 @@ from paxenv_agents.ppo import PPO, PPOConfig
 from runners import EVENTS, OnPolicyRunner, register_algorithm
 from runners.checkpoints.store import NoCheckpointError
 from runners.jsonl import read_rows
+from runners.on_policy.log import OnPolicyLog
+from runners.sinks import Position
 from runners.tensorboard import read_scalars
 
 CONFIG = PPOConfig(n_steps=8, num_minibatches=2, num_epochs=2, hidden_sizes=(8,))
@@ -523,6 +525,30 @@ def test_the_learning_rate_is_shown_and_set():
     runner.adjust_learning_rate(0.5)
     runner.collect_rollout()
     assert runner.update()["train/learning_rate"] == 0.5
+
+
+def test_the_log_of_another_training_is_put_aside(tmp_path, caplog):
+    def log():
+        return OnPolicyLog(tmp_path)
+
+    for training in (1, 2, 3):
+        one = log()
+        one.write(Position(training, 8 * training), {"x": 1.0})
+        one.close()
+        one.write(Position(training + 1, 8 * training + 8), {"x": 2.0})
+        one.close()
+
+    rows = [
+        read_rows(folder / "metrics.jsonl")
+        for folder in (tmp_path / "earlier_1", tmp_path / "earlier_2", tmp_path)
+    ]
+    assert [[row["iteration"] for row in part] for part in rows] == [
+        [1, 2],
+        [2, 3],
+        [3, 4],
+    ]
+    assert read_scalars(tmp_path)["x"] == [(24, 1.0), (32, 2.0)]
+    assert "the log of the training before is in" in caplog.text
 
 
 @pytest.mark.slow

@@ -162,3 +162,16 @@ def test_results_are_plain_data_with_the_mode_in_each_name():
         outcome, plan=outcome_of(METRICS, "deterministic=true").plan
     )
     assert all(name.startswith("eval/greedy/") for name in greedy.as_dict()["metrics"])
+
+
+@pytest.mark.parametrize(
+    ("values", "alone"),
+    [
+        ([], []),
+        ([1.0], [0]),
+        ([1.0, 2.0], []),
+        ([1.0, np.nan, 2.0, 3.0, np.nan, 4.0], [0, 5]),
+    ],
+)
+def test_points_without_a_neighbour_are_dots(values, alone):
+    assert figures.isolated(values) == alone

@@ -1,0 +1,57 @@
+"""A run of a folder goes on with what it began with, or says what is new."""
+
+import warnings
+
+import pytest
+
+from runners.checkpoints.files import CheckpointError
+from runners.config import load
+from runners.resuming import start
+from runners.run_dir import RunDir
+
+
+def config(place, *words):
+    return load(["ipd/ppo_v_tft", *words], options={"save_dir": str(place)})
+
+
+@pytest.fixture
+def begun(tmp_path):
+    place = tmp_path / "run"
+    RunDir.create(config(place, "agent1.learning_rate=0.5"), [])
+    return place
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["agent1.learning_rate=0.25"], "agent1.learning_rate is 0.25, was 0.5"),
+        (["agent1.learning_rate=0.5", "seed=3"], "seed is 3, was 0"),
+        (
+            ["agent1.learning_rate=0.5", "num_inner_steps=7"],
+            "env.num_inner_steps is 7, was",
+        ),
+        (["agent1.learning_rate=0.5", "agent2=AllC"], "agent2.name is 'AllC', was"),
+    ],
+)
+def test_a_run_that_began_with_other_settings_does_not_go_on(begun, words, said):
+    before = RunDir(begun).config.read_bytes()
+    with pytest.raises(CheckpointError, match=f"belongs to another training: .*{said}"):
+        start(config(begun, *words), resume=True, overwrite=False)
+    assert RunDir(begun).config.read_bytes() == before
+
+
+def test_a_run_goes_on_with_the_same_settings(begun):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        run = start(
+            config(begun, "agent1.learning_rate=0.5"), resume=True, overwrite=False
+        )
+    assert run is not None
+    assert run.path == begun
+
+
+def test_a_new_budget_is_said_and_kept(begun):
+    longer = config(begun, "agent1.learning_rate=0.5", "total_timesteps=123000")
+    with pytest.warns(UserWarning, match="goes on with total_timesteps is 123000, was"):
+        start(longer, resume=True, overwrite=False)
+    assert load(config_file=RunDir(begun).config).total_timesteps == 123_000
