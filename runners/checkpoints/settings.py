@@ -26,6 +26,10 @@ SHOWN = 64
 MOST_NAMED = 8
 #: Where the options of the agent are; messages leave it out.
 OPTIONS = "agent.config."
+#: Options of the agent that are without effect on networks that were given.
+OF_NETWORKS = (
+    *("hidden_sizes", "activation", "shared_torso", "conv_channels", "kernel_size"),
+)
 
 
 class Difference(NamedTuple):
@@ -63,7 +67,12 @@ def settings_of(agent: Any, env: Any, params: Any, **more: Any) -> dict[str, Any
         **more: Other settings by name, such as the seed and the number of games.
     """
     settings = {"agent": agent, "game": env, "params": params, **more}
-    return {name: described(value) for name, value in settings.items()}
+    told = {name: described(value) for name, value in settings.items()}
+    if getattr(agent, "actor", None) is not None:
+        # Networks that were given have widths of their own.
+        for option in OF_NETWORKS:
+            told["agent"]["config"].pop(option, None)
+    return told
 
 
 def described(value: Any) -> Any:

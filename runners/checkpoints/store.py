@@ -96,9 +96,7 @@ class CheckpointStore:
         self._max_to_keep = max_to_keep
         self._keep_period = keep_period
         self._keep_best = keep_best
-        self._checkpointer = ocp.AsyncCheckpointer(
-            handler(), async_options=SYNCHRONOUS_FOLDERS
-        )
+        self._writer: ocp.AsyncCheckpointer | None = None
         self._pending: Path | None = None
         self._swept = False
 
@@ -228,7 +226,8 @@ class CheckpointStore:
         """
         path, self._pending = self._pending, None
         try:
-            self._checkpointer.wait_until_finished()
+            if self._writer is not None:
+                self._writer.wait_until_finished()
         except Exception as error:
             raise SaveError(f"cannot save the checkpoint {path}: {error}") from error
         if path is not None and jax.process_index() == 0:
@@ -236,7 +235,7 @@ class CheckpointStore:
             self._prune()
 
     def close(self) -> None:
-        """Waits for the last save and lets go of everything.
+        """Waits for the last save and lets go of everything; another save opens it.
 
         Raises:
             SaveError: If the last save failed.
@@ -244,7 +243,9 @@ class CheckpointStore:
         try:
             self.wait()
         finally:
-            self._checkpointer.close()
+            if self._writer is not None:
+                self._writer.close()
+            self._writer = None
 
     def _write(
         self,
@@ -267,7 +268,11 @@ class CheckpointStore:
         try:
             self._sweep()
             target = files.spare(path, "new") if path.exists() else path
-            self._checkpointer.save(target, args=ocp.args.Composite(**items))
+            if self._writer is None:
+                self._writer = ocp.AsyncCheckpointer(
+                    handler(), async_options=SYNCHRONOUS_FOLDERS
+                )
+            self._writer.save(target, args=ocp.args.Composite(**items))
         except Exception as error:
             raise SaveError(f"cannot save the checkpoint {path}: {error}") from error
         self._pending = path

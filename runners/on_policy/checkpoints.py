@@ -1,19 +1,31 @@
-"""Checkpoints of an `OnPolicyRunner`: which one is meant, and what they say."""
+"""Checkpoints of an `OnPolicyRunner`: which one is meant, and what it must fit."""
 
-import dataclasses
-import json
+import logging
 import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from runners.checkpoints import files
+import jax
+from gymnasium.vector import VectorEnv
+
+from runners.checkpoints import files, settings, tree
+from runners.checkpoints.files import CheckpointError, DamagedError, read_record
+from runners.checkpoints.restore import read_arrays, restore_first_whole
 from runners.checkpoints.store import (
     CheckpointStore,
     NoCheckpointError,
     find_checkpoint,
 )
+from runners.program import with_agents
 
 FINAL = "checkpoint_final.pt"
+#: Where the learner's parameters are in a checkpoint: of a runner, of `train_*`.
+WEIGHTS = ("outer/agents/0/params/", "run/outer/agents/0/params/")
+#: What may differ when a training goes on: how long it is.
+FREE = ("agent.config.num_updates",)
+
+logger = logging.getLogger(__name__)
 
 Which = int | str | os.PathLike[str]
 
@@ -48,7 +60,97 @@ def chosen(store: CheckpointStore | None, which: Which) -> list[Path]:
     return [store.find(which)]
 
 
-def described(config: Any) -> Any:
-    """Returns a config as JSON values; what JSON does not know is shown as text."""
-    plain: Any = vars(config) if dataclasses.is_dataclass(config) else config
-    return json.loads(json.dumps(plain, default=repr))
+def settings_of(
+    agent: Any, env: Any, params: Any, *, seed: int, num_envs: int
+) -> dict[str, Any]:
+    """Returns what a training is made of, for the records of its checkpoints.
+
+    Args:
+        agent: The learner as it was given.
+        env: The game, or the vector environment, of which one game counts.
+        params: The game's numbers.
+        seed: Of everything.
+        num_envs: Games at once.
+    """
+    if isinstance(env, VectorEnv):
+        env = {
+            "id": None if env.spec is None else env.spec.id,
+            "observation_space": str(env.single_observation_space),
+            "action_space": str(env.single_action_space),
+        }
+    return settings.settings_of(agent, env, params, seed=seed, num_envs=num_envs)
+
+
+def restored(
+    paths: Sequence[Path],
+    state: Any,
+    agent: Any,
+    own: Mapping[str, Any],
+    *,
+    change_rates: bool,
+) -> tuple[Any, dict[str, Any]]:
+    """Returns (state, meta) of the first whole checkpoint.
+
+    Args:
+        paths: Checkpoints, the one that is wanted most first.
+        state: The state that is there, as a template.
+        agent: The learner as it was given.
+        own: The settings of the training that is to go on.
+        change_rates: Whether numbers of the agent's config may differ; they then
+            replace those of the checkpoint.
+
+    Raises:
+        CheckpointError: If it belongs to another training; names what differs.
+    """
+    rates = getattr(agent, "traced_options", ())
+    cure = (
+        "Make the runner as that training was made, or load with weights_only=True, "
+        "which needs the same networks alone; change_rates=True goes on with other "
+        f"numbers of the algorithm, which are {', '.join(sorted(rates))}"
+    )
+    changes: list[settings.Difference] = []
+
+    def template(path: Path) -> Any:
+        changes[:] = settings.changed(
+            *(read_record(path).meta, own),
+            origin=path,
+            free=FREE,
+            rates=rates if change_rates else (),
+            cure=cure,
+        )
+        return state
+
+    try:
+        found, meta = restore_first_whole(paths, template)
+    except (NoCheckpointError, DamagedError):
+        raise
+    except CheckpointError as error:
+        # Those without settings show what differs by their shapes.
+        told = str(error)
+        raise CheckpointError(told if cure in told else f"{told}. {cure}") from error
+    if not changes:
+        return found, meta
+    told = "; ".join(map(str, changes))
+    logger.warning("going on from step %d with %s", meta["env_steps"], told)
+    learner = settings.with_rates(found.agents[0], agent, changes)
+    return with_agents(found, {0: learner}), meta
+
+
+def saved_weights(path: Path, params: Any) -> Any:
+    """Returns the parameters in a checkpoint of one seed, of this runner or `train_*`.
+
+    Args:
+        path: The checkpoint.
+        params: Parameters of the same shapes, leaves `[1, ...]`.
+
+    Raises:
+        CheckpointError: If they are of other networks; names the entries.
+    """
+    entries = read_record(path).entries
+    before = next((w for w in WEIGHTS if any(n.startswith(w) for n in entries)), "")
+    named = {f"{before}{name}": x for name, x in tree.named_leaves(params).items()}
+    saved = {name: e for name, e in entries.items() if name.startswith(before)}
+    tree.check_entries(saved, tree.entries(named), path)
+    stored = read_arrays(path, list(named))
+    leaves = [tree.like(leaf, stored[name]) for name, leaf in named.items()]
+    return jax.tree.unflatten(jax.tree.structure(params), leaves)

@@ -108,6 +108,13 @@ def agent_of(program: Any) -> Any:
     return program.experiment.slots[0].agent
 
 
+def num_games(program: Any) -> int:
+    """Returns the games that are played at once."""
+    if isinstance(program, HostProgram):
+        return program.num_games
+    return program.experiment.num_games
+
+
 def last_iteration(
     program: Any, agent: Any, total_timesteps: int | None, num_iterations: int | None
 ) -> int:

@@ -12,12 +12,19 @@ import jax
 import jax.numpy as jnp
 
 from paxenv.paths import local_path
-from runners.checkpoints.restore import restore_first_whole
+from runners.checkpoints.settings import SETTINGS
 from runners.checkpoints.store import CheckpointStore
 from runners.interrupt import Interrupt
 from runners.intervals import Interval
 from runners.on_policy.callbacks import EVENTS, Callbacks
-from runners.on_policy.checkpoints import FINAL, Which, chosen, described
+from runners.on_policy.checkpoints import (
+    FINAL,
+    Which,
+    chosen,
+    restored,
+    saved_weights,
+    settings_of,
+)
 from runners.on_policy.evaluation import Evaluation
 from runners.on_policy.log import OnPolicyLog
 from runners.on_policy.loop import OnPolicyLoop
@@ -25,6 +32,7 @@ from runners.on_policy.program import (
     agent_of,
     last_iteration,
     make_program,
+    num_games,
     replanned,
 )
 from runners.on_policy.setup import (
@@ -149,6 +157,11 @@ class OnPolicyRunner:
             *(self.env, self.env_params, self._wanted),
             *(num_envs, seed, find_device(device)),
         )
+        self._settings = settings_of(
+            *(self._wanted, self.env, self.env_params),
+            seed=seed,
+            num_envs=num_games(self.program),
+        )
         self._evaluation = Evaluation(self.env, self.env_params, eval_env, seed)
         self.callbacks = Callbacks(on_callback_error)
         self.log_interval = Interval(log_interval)
@@ -193,6 +206,14 @@ class OnPolicyRunner:
     def state(self) -> Any:
         """The agent's training state: parameters, optimiser, key, hyperparameters."""
         return jax.tree.map(lambda x: x[0], self.program.state.agents[0])
+
+    @property
+    def hyperparams(self) -> dict[str, float]:
+        """The numbers of the learner that are in use, by name.
+
+        `agent.config` holds those with which it began.
+        """
+        return {name: float(x) for name, x in self.state.hyper.items()}
 
     @_alone
     def learn(
@@ -337,17 +358,38 @@ class OnPolicyRunner:
         return path
 
     @_alone
-    def load_checkpoint(self, which: Which = "latest") -> None:
+    def load_checkpoint(
+        self,
+        which: Which = "latest",
+        *,
+        weights_only: bool = False,
+        change_rates: bool = False,
+    ) -> None:
         """Goes on from a checkpoint; logs are cut where it was saved.
 
         Args:
             which: A name, the environment steps, a path, "latest" or "best".
+            weights_only: Whether the networks' weights alone are taken, into a runner
+                that is made otherwise, with another number of games too. Its optimiser,
+                iteration, rates and logs stay what they are.
+            change_rates: Whether numbers of the agent's config (`learning_rate`,
+                `gamma`, ...) may differ from those of the checkpoint; what differs is
+                as it is here from then on, and is said.
 
         Raises:
-            CheckpointError: If there is none, or it does not fit.
+            CheckpointError: If there is none, or it belongs to another training; names
+                what differs.
         """
         paths = chosen(self._store, which)
-        state, meta = restore_first_whole(paths, self.program.state)
+        if weights_only:
+            learner = self.program.state.agents[0]
+            params = saved_weights(paths[0], learner.params)
+            self.program.set_agents({0: learner.replace(params=params)})
+            return
+        state, meta = restored(
+            *(paths, self.program.state, self._wanted, self._settings),
+            change_rates=change_rates,
+        )
         self.program.load(state)
         self.seconds = float(meta.get("seconds", 0.0))
         best = meta.get("best")
@@ -428,8 +470,8 @@ class OnPolicyRunner:
     def _meta(self) -> Mapping[str, Any]:
         """Returns what stands beside the arrays of a checkpoint."""
         return {
+            SETTINGS: self._settings,
             "agent": type(self.agent).__name__,
-            "config": described(self.agent.config),
             "iteration": self.iteration,
             "env_steps": self.total_timesteps,
             "total_timesteps": self.total_timesteps,

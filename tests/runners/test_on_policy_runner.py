@@ -18,7 +18,8 @@ from paxenv.single_player import SinglePlayer
 from paxenv_agents.networks import MLPActor, MLPCritic
 from paxenv_agents.ppo import PPO, PPOConfig
 from runners import EVENTS, OnPolicyRunner, register_algorithm
-from runners.checkpoints.store import NoCheckpointError
+from runners.checkpoints.files import read_record
+from runners.checkpoints.store import CheckpointError, NoCheckpointError
 from runners.jsonl import read_rows
 from runners.on_policy.log import OnPolicyLog
 from runners.sinks import Position
@@ -344,6 +345,91 @@ def test_checkpoints_are_found_by_name_step_path_and_time(tmp_path):
         assert list(found.values()) == [2, 2, 2, 3]
         with pytest.raises(NoCheckpointError, match=r"'none\.pt'.*checkpoint_1"):
             runner.load_checkpoint("none.pt")
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    """A checkpoint after two iterations: its path, and the runner."""
+    runner = parts(save_dir=tmp_path_factory.mktemp("saved"))
+    with runner:
+        runner.learn(num_iterations=2)
+    return runner.save_checkpoint("two"), runner
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"cfg": {**SMALL, "gamma": 0.5}}, r"gamma is 0\.5, was 0\.99"),
+        ({"cfg": {**SMALL, "n_steps": 4}}, "n_steps is 4, was 3"),
+        ({"num_envs": 3}, r"num_envs is 3, was 2\. .*weights_only=True"),
+        ({"seed": 9}, "seed is 9, was 0"),
+        ({"actor_cfg": {"hidden_dims": [4]}}, "agent.actor"),
+    ],
+)
+def test_a_checkpoint_of_another_training_is_refused_by_name(saved, options, said):
+    runner = parts(**options)
+    with pytest.raises(CheckpointError, match=said):
+        runner.load_checkpoint(saved[0])
+    assert runner.iteration == 0
+
+
+def test_a_plan_may_be_longer_and_rates_may_change_when_it_is_said(saved, caplog):
+    path, old = saved
+    runner = parts(cfg={**SMALL, "learning_rate": 0.5, "num_updates": 9})
+    with pytest.raises(CheckpointError, match=r"learning_rate is 0\.5.*change_rates"):
+        runner.load_checkpoint(path)
+
+    runner.load_checkpoint(path, change_rates=True)
+
+    assert runner.iteration == 2
+    assert runner.hyperparams["learning_rate"] == 0.5
+    assert runner.hyperparams["gamma"] == old.hyperparams["gamma"]
+    assert "learning_rate is 0.5, was 0.0003" in caplog.text
+    assert_same(runner.state.params, old.state.params)
+
+
+def test_weights_alone_fit_any_number_of_games(saved):
+    path, old = saved
+    runner = parts(cfg={**SMALL, "learning_rate": 0.5}, num_envs=3, seed=5)
+    fresh = jax.tree.map(np.asarray, runner.state.opt_state)
+
+    runner.load_checkpoint(path, weights_only=True)
+
+    assert_same(runner.state.params, old.state.params)
+    assert_same(runner.state.opt_state, fresh)
+    assert (runner.iteration, runner.hyperparams["learning_rate"]) == (0, 0.5)
+    wide = parts(cfg={**SMALL, "hidden_sizes": (5,)})
+    with pytest.raises(CheckpointError, match=r"has shape \(1, 4\), expected \(1, 5\)"):
+        wide.load_checkpoint(path, weights_only=True)
+
+
+def test_a_runner_goes_on_after_it_was_closed(tmp_path):
+    """Logs and checkpoints open again: nothing is in a file twice, nothing is lost."""
+    runner = parts(log_dir=tmp_path, log_interval=1)
+    for _ in range(2):
+        with runner:
+            runner.learn(num_iterations=1)
+
+    rows = read_rows(tmp_path / "metrics.jsonl")
+    assert [row["iteration"] for row in rows] == [1, 2]
+    runner.load_checkpoint("checkpoint_final.pt")
+    assert runner.iteration == 2
+    runner.close()
+
+
+def test_the_record_names_networks_of_ones_own_and_does_not_grow(tmp_path):
+    own = {"actor_class": MLPActor, "actor_cfg": {"hidden_dims": [5]}}
+    sizes = []
+    with parts(save_dir=tmp_path, **own) as runner:
+        for _ in range(3):
+            runner.learn(num_iterations=60)
+            path = runner.save_checkpoint()
+            sizes.append(len(json.dumps(read_record(path).meta)))
+
+    agent = read_record(path).meta["settings"]["agent"]
+    assert agent["actor"]["hidden_dims"] == [5]
+    assert "hidden_sizes" not in agent["config"]
+    assert max(sizes) - min(sizes) < 20  # digits of its clock
 
 
 @pytest.mark.slow
