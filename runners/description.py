@@ -11,13 +11,15 @@ from paxenv.wording import counted
 from runners.plan import payoff_table
 
 SECTIONS = ("Description", "Observation", "Action", "Reward", "End")
+SECTION = re.compile(r"([A-Z][A-Za-z ]*):")
 TWO_ACTIONS = ("C, cooperate", "D, defect")
 MAX_CELLS = 36
 
 
 def description(spec: Any, env: Any, params: Any) -> list[str]:
     """Returns the lines that explain a game."""
-    lines = [f"{spec.id}: {spec.summary}".rstrip(": "), ""]
+    about = [] if spec.summary else introduction(type(env))
+    lines = [f"{spec.id}: {spec.summary}".rstrip(": "), *about, ""]
     steps = counted(env.num_inner_steps, "step")
     trial = f", {env.num_outer_steps} of them in a trial"
     lines += [
@@ -39,6 +41,21 @@ def description(spec: Any, env: Any, params: Any) -> list[str]:
     if numbers:
         lines += ["", "Numbers:", *(f"  {line}" for line in numbers)]
     return lines
+
+
+def introduction(described: Any) -> list[str]:
+    """Returns the lines of a docstring before its first section."""
+    text = inspect.getdoc(described) or ""
+    lines = text.splitlines()
+    ends = [i for i, line in enumerate(lines) if SECTION.fullmatch(line)]
+    return "\n".join(lines[: ends[0]] if ends else lines).strip().splitlines()
+
+
+def summary(described: Any) -> str:
+    """Returns the first paragraph of a class's own docstring in one line, or ""."""
+    own = vars(described).get("__doc__")
+    paragraph = "\n".join(introduction(described) if own else []).split("\n\n")[0]
+    return " ".join(paragraph.split())
 
 
 def action_names(env: Any, player: int) -> tuple[str, ...]:
@@ -117,7 +134,7 @@ def _docstring_sections(game_class: type) -> dict[str, list[str]]:
     sections: dict[str, list[str]] = {}
     current: list[str] = []
     for line in (inspect.getdoc(game_class) or "").splitlines():
-        title = re.fullmatch(r"([A-Z][A-Za-z ]*):", line)
+        title = SECTION.fullmatch(line)
         if title:
             current = sections.setdefault(title.group(1), [])
         elif line.startswith("    "):

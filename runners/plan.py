@@ -347,5 +347,7 @@ def _mesh(config: ExperimentConfig) -> Any:
 
 
 def _custom_name(game: GameSpec, agents: tuple[AgentConfig, ...]) -> str:
+    # A family of its own: exp/IPD and exp/ipd, that of stored experiments, are the same
+    # folder where case does not count.
     stem = game.id.removeprefix("pax/").partition("-v")[0]
-    return f"{stem}/{'_v_'.join(agent.name for agent in agents)}"
+    return f"custom/{stem}/{'_v_'.join(agent.name for agent in agents)}"

@@ -1,6 +1,7 @@
 """`paxrun list`: what there is."""
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import click
@@ -34,7 +35,11 @@ def _envs() -> list[dict[str, Any]]:
     import paxenv
 
     return [
-        {"id": spec.id, "opponent": spec.opponent, "summary": spec.summary}
+        {
+            "id": spec.id,
+            "opponent": spec.opponent,
+            "summary": spec.summary or _of_plugin(lambda s=spec: type(s.load()()[0])),
+        }
         for spec in paxenv.games().values()
     ]
 
@@ -46,11 +51,22 @@ def _agents() -> list[dict[str, Any]]:
         {
             "name": spec.name,
             "plays": spec.classifier.get("plays", ""),
-            "summary": spec.summary,
+            "summary": spec.summary or _of_plugin(spec.load),
             "source": spec.source,
         }
         for spec in paxenv_agents.agents().values()
     ]
+
+
+def _of_plugin(load: Callable[[], Any]) -> str:
+    """Returns what a plugin's class says of itself; why it cannot, if it is broken."""
+    from runners.description import summary
+
+    try:
+        return summary(load())
+    except Exception as error:
+        # Somebody else's code may raise anything; the list of the others is whole.
+        return f"cannot be loaded: {type(error).__name__}: {error}"
 
 
 def _experiments() -> list[dict[str, Any]]:

@@ -47,7 +47,9 @@ from runners.cli.experiment import experiment_options, plan_of_words
     help="Steps shown before and after.",
 )
 @click.option(
-    "--out", metavar="FILE", default="probe.png", show_default=True, help="The picture."
+    "--out",
+    metavar="FILE",
+    help="The picture [probe.png, with --run-dir among the run's artifacts].",
 )
 def probe(
     words: tuple[str, ...],
@@ -55,7 +57,7 @@ def probe(
     at: int,
     action: int,
     window: int,
-    out: str,
+    out: str | None,
     as_json: bool,
     dry_run: bool,
     **options: Any,
@@ -65,23 +67,32 @@ def probe(
     Every game is played twice with the same random numbers, with and without the forced
     action; nobody learns.
     """
+    from runners.closing import shown
+    from runners.figures import check_format
     from runners.places import check_writable
     from runners.probe import probe as respond
     from runners.probe_report import draw, table
+    from runners.run_dir import RunDir
 
     with user_errors(every_value_error=True):
         plan = plan_of_words(words, {"num_outer_steps": 1, **options, "runner": "eval"})
         if dry_run:
             click.echo(f"{plan.title}, player {forced} forced at step {at}")
             return
-        check_writable(local_path(out).parent, "folder of the picture")
+        run_dir = options["run_dir"]
+        picture = local_path("probe.png" if out is None else out)
+        if out is None and run_dir is not None:
+            picture = RunDir.open(run_dir).artifacts / picture
+        check_writable(check_format(picture).parent, "folder of the picture")
         response = respond(plan, player=forced, at=at, action=action, window=window)
-    draw(response, plan, forced, local_path(out))
+    draw(response, plan, forced, picture)
     if as_json:
-        click.echo(json.dumps({**response.as_dict(), "picture": out}, indent=2))
+        click.echo(
+            json.dumps({**response.as_dict(), "picture": str(picture)}, indent=2)
+        )
         return
     from rich.console import Console
 
     console = Console(highlight=False)
     console.print(table(response, plan, forced))
-    console.print(f"picture: {out}", soft_wrap=True)
+    console.print(f"picture: {shown(picture)}", soft_wrap=True)

@@ -104,6 +104,23 @@ print(type(paxenv_agents.make_agent("Conditional", env, threshold=0.2)).__name__
     assert run_python(code, example) == "Conditional"
 
 
+def test_plugin_game_and_agent_are_listed_and_described_by_their_docstrings(
+    example, run_python
+):
+    code = """
+from click.testing import CliRunner
+from runners.cli import cli
+for words in (["describe", "theirs/Game"], ["list", "agents"], ["list", "envs"]):
+    result = CliRunner().invoke(cli, words, env={"COLUMNS": "300"})
+    print(" ".join(result.output.split()))
+"""
+    described, agents, games = run_python(code, example).splitlines()
+    assert "Each player holds a coin and gives it to a pool" in described
+    assert "is lost with probability `failure_prob`" in described
+    assert "Gives if at least `threshold` of the others gave" in agents
+    assert "Each player holds a coin and gives it to a pool" in games
+
+
 @pytest.mark.slow
 def test_example_passes_its_own_tests(example, run_python, root):
     tests = root / "examples" / "plugin_game" / "tests"

@@ -1,5 +1,7 @@
 """A game in words."""
 
+from runners.description import introduction, summary
+
 
 def test_a_game_is_explained_to_a_newcomer(paxrun):
     """A01: two actions, five named states, the payoff by cell, the swapped view."""
@@ -32,3 +34,27 @@ def test_a_game_of_other_actions_names_them(paxrun):
     assert "4 = stay" in text
     assert "usual opponent: GoodGreedy" in text
     assert "takes a coin" in text
+
+
+class Ferry:
+    """Two players choose a bank.
+
+    They meet if both choose the same.
+
+    Reward:
+        1 for a meeting.
+    """
+
+
+class Unsaid(Ferry):
+    pass
+
+
+def test_what_a_class_says_of_itself_is_its_docstring_before_the_sections():
+    assert introduction(Ferry) == [
+        "Two players choose a bank.",
+        "",
+        "They meet if both choose the same.",
+    ]
+    assert summary(Ferry) == "Two players choose a bank."
+    assert summary(Unsaid) == ""

@@ -11,7 +11,7 @@ from paxenv_agents.registry import make_agent
 from runners.cli import cli
 from runners.config import ConfigError, load
 from runners.plan import prepare
-from runners.probe import probe
+from runners.probe import Response, probe
 
 
 def respond(*agents, window=3, at=5, player=1, action=1, **options):
@@ -79,6 +79,22 @@ def test_a_box_of_actions_is_refused():
     env, _ = paxenv.make("InfiniteMatrixGame", num_inner_steps=2)
     with pytest.raises(ValueError, match="discrete games only"):
         Probed.of(make_agent("HyperAltruistic", env), at=0)
+
+
+def test_the_picture_of_a_runs_agents_lies_in_the_run(tmp_path, monkeypatch, trained):
+    monkeypatch.chdir(tmp_path)
+    fake = Response(np.arange(2), np.ones((1, 2, 2)), np.zeros((1, 2, 2)))
+    monkeypatch.setattr("runners.probe.probe", lambda plan, **_: fake)
+    words = ["probe", "--run-dir", str(trained.path), "--at", "1"]
+    shown = CliRunner().invoke(cli, words)
+    assert shown.exit_code == 0, shown.output
+    picture = trained.path / "artifacts/probe.png"
+    assert f"picture: {picture}" in shown.output
+    picture.unlink()  # others count the pictures of this run
+    assert list(tmp_path.iterdir()) == []
+    named = CliRunner().invoke(cli, [*words, "--out", "mine.pdf"])
+    assert named.exit_code == 0, named.output
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.pdf"]
 
 
 def test_the_command_prints_a_table_and_draws(tmp_path, monkeypatch):
