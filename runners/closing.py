@@ -54,10 +54,10 @@ def _played(outcome: Ended) -> str:
     steps, compiling = outcome.total_steps, outcome.compile_seconds
     playing = outcome.wall_seconds - (compiling or 0.0)
     text = f"{counted(steps, 'step')} in {playing:.1f} s"
-    if playing > 0:
-        text += f", {steps / playing:,.0f} a second"
     if compiling is None:
         return f"{text}, compilation included"
+    if playing > 0:
+        text += f", {steps / playing:,.0f} a second"
     text += f", after {compiling:.1f} s of compilation"
     if compiling > playing and not os.environ.get(CACHE):
         text += f" (with {CACHE}=DIR the next run finds it compiled)"
