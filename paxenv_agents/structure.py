@@ -8,6 +8,7 @@ a program. Whatever holds agents is treated alike: slots, games with co-players,
 experiments.
 """
 
+import copy
 import dataclasses
 import functools
 import inspect
@@ -88,7 +89,8 @@ class Compiled(Generic[P, R]):
             return call(**dict(merge(structures, numbers)), **donated, **rest)
 
         run.__name__ = run.__qualname__ = fun.__name__
-        self._jitted: Any = jax.jit(run, static_argnums=0, donate_argnums=2, **options)
+        self._run = run
+        self._jitted = self._compiling(options)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         return self._jitted(*self._arguments(args, kwargs))
@@ -100,8 +102,13 @@ class Compiled(Generic[P, R]):
 
     def with_options(self, **options: Any) -> "Compiled[P, R]":
         """Returns the function with more options of `jax.jit`."""
-        fun: Any = self.__wrapped__  # type: ignore[attr-defined]
-        return Compiled(fun, self._static, self._donate, options)
+        # The same function beneath, so that JAX knows what it has compiled.
+        other = copy.copy(self)
+        other._jitted = self._compiling(options)
+        return other
+
+    def _compiling(self, options: dict[str, Any]) -> Any:
+        return jax.jit(self._run, static_argnums=0, donate_argnums=2, **options)
 
     def _cache_size(self) -> int:
         return self._jitted._cache_size()

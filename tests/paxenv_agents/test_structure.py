@@ -2,7 +2,10 @@
 
 import dataclasses
 
+import compiles
+import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 
 import paxenv
@@ -17,6 +20,7 @@ from paxenv_agents.ppo import PPO
 from paxenv_agents.registry import make_agent
 
 IPD, _ = paxenv.make("IPD-v0", num_inner_steps=4)
+X = np.float32(2.0)
 INFINITE, _ = paxenv.make("InfiniteMatrixGame-v0", num_inner_steps=4)
 
 
@@ -97,3 +101,22 @@ def test_a_lowered_program_takes_other_numbers():
 
     run = times.lower(ppo(learning_rate=0.5), jnp.float32(2.0)).compile()
     assert float(run(ppo(learning_rate=3.0), jnp.float32(2.0))) == 6.0
+
+
+def test_more_options_of_jit_do_not_compile_anew():
+    @structure.jit("agent")
+    def times(agent, x):
+        return agent.config.learning_rate * x
+
+    place = jax.sharding.SingleDeviceSharding(jax.devices()[0])
+
+    def product(rate):
+        program = times.with_options(out_shardings=place)
+        return program.lower(ppo(learning_rate=rate), X).compile()(
+            ppo(learning_rate=rate), X
+        )
+
+    assert float(product(0.5)) == 1.0
+    with compiles.counted() as seen:
+        assert float(product(3.0)) == 6.0
+    assert len(seen) == 0
