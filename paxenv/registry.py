@@ -138,6 +138,13 @@ def unknown_option(whose: str, name: str, known: Iterable[str]) -> UnknownOption
 
 def _check_options(id: str, function: Any, options: dict[str, Any]) -> None:
     parameters = inspect.signature(function).parameters.values()
+    several = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    needed = [
+        p.name for p in parameters if p.default is p.empty if p.kind not in several
+    ]
+    missing = [name for name in needed if name not in options]
+    if missing:
+        raise ValueError(f"{id} needs {' and '.join(missing)}: give {missing[0]}=VALUE")
     if any(p.kind is p.VAR_KEYWORD for p in parameters):
         return
     known = [p.name for p in parameters]

@@ -2,10 +2,12 @@
 
 import dataclasses
 import importlib
+import inspect
+import re
 from collections.abc import Mapping
 from typing import Any
 
-from paxenv.registry import closest
+from paxenv.registry import closest, unknown_option
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,7 +45,26 @@ class PairingError(ValueError):
     """An agent cannot play this seat; agents raise it with what they need."""
 
 
+class MissingOptionsError(TypeError, ValueError):
+    """Options that an agent needs and was not given.
+
+    Attributes:
+        missing: Their names.
+    """
+
+    def __init__(self, agent: str, missing: tuple[str, ...]) -> None:
+        self.missing = missing
+        example = ", ".join(f"{option}=..." for option in missing)
+        super().__init__(
+            f"{agent} needs {' and '.join(missing)}: "
+            f"make_agent({agent!r}, env, {example})"
+        )
+
+
 _AGENTS: dict[str, AgentSpec] = {}
+#: What Python says of a call with too few or unknown arguments.
+_MISSING = re.compile(r"^(.+)\(\) missing \d+ required [a-z -]*arguments?: (.+)$")
+_UNKNOWN = re.compile(r"^(.+)\(\) got an unexpected keyword argument '(\w+)'")
 
 
 def register(spec: AgentSpec) -> None:
@@ -84,13 +105,21 @@ def make_agent(name: str, env: Any, player: int = 0, **config: Any) -> Any:
     Raises:
         UnknownAgentError: If no agent has this name.
         PairingError: If the agent cannot play this seat; names those that can.
+        UnknownOptionError: If the agent has no such option.
+        MissingOptionsError: If one that it needs is missing.
         ValueError: If an option is refused.
     """
     from paxenv_agents.seat import seated
 
     spec, env = find(name), seated(env)
+    made_by = spec.load()
     try:
-        return spec.load().from_env(env, player=player, **{**spec.kwargs, **config})
+        return made_by.from_env(env, player=player, **{**spec.kwargs, **config})
+    except TypeError as error:
+        wrong = _wrong_options(name, made_by, str(error))
+        if wrong is None:
+            raise
+        raise wrong from error
     except PairingError as error:
         able = ", ".join(playable(env, player))
         raise PairingError(
@@ -121,6 +150,30 @@ class NamedAgent:
 def playable(env: Any, player: int = 0) -> list[str]:
     """Returns the names of the agents that can play a seat with default options."""
     return [name for name, spec in agents().items() if _fits(spec, env, player)]
+
+
+def _wrong_options(name: str, agent_class: Any, said: str) -> Exception | None:
+    """Returns what is wrong with an agent's options, None if that was not said."""
+    config_class = getattr(agent_class, "config_class", None)
+    classes = getattr(agent_class, "__mro__", ())
+    makers: set[Any] = {agent_class.from_env, *classes, config_class} - {None}
+    called = {getattr(maker, "__qualname__", "") for maker in makers}
+    called |= {f"{maker}.__init__" for maker in called}
+    missing, unknown = _MISSING.match(said), _UNKNOWN.match(said)
+    if missing and missing[1] in called:
+        return MissingOptionsError(name, tuple(re.findall(r"'(\w+)'", missing[2])))
+    if unknown and unknown[1] in called:
+        known = _option_names(agent_class if config_class is None else config_class)
+        return unknown_option(name, unknown[2], known)
+    return None
+
+
+def _option_names(maker: Any) -> list[str]:
+    known = [*inspect.signature(maker).parameters]
+    if hasattr(maker, "from_env"):
+        known += inspect.signature(maker.from_env).parameters
+    no_options = ("observation_space", "action_space", "env", "player", "config")
+    return [name for name in dict.fromkeys(known) if name not in no_options]
 
 
 def _fits(spec: AgentSpec, env: Any, player: int) -> bool:

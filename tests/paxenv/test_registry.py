@@ -84,3 +84,15 @@ def test_matrix_games_and_coin_games_are_registered():
     made = {name: type(paxenv.make(name)[0]) for name in matrix_games}
     assert set(made.values()) == {IteratedMatrixGame}
     assert type(paxenv.make("CoinGame")[0]) is CoinGame
+
+
+def test_a_game_that_needs_an_option_says_which(monkeypatch):
+    def theirs(size, *, colour="red", **options):
+        return size, colour, options
+
+    spec = registry.GameSpec("theirs/Game-v0", "theirs:make")
+    monkeypatch.setattr(registry.GameSpec, "load", lambda self: theirs)
+    monkeypatch.setattr(registry, "find", lambda id: spec)
+    assert registry.make("theirs/Game", size=3, more=1) == (3, "red", {"more": 1})
+    with pytest.raises(ValueError, match="theirs/Game-v0 needs size: give size=VALUE"):
+        registry.make("theirs/Game")

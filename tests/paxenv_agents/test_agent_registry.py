@@ -9,8 +9,8 @@ import paxenv
 import paxenv_agents
 from paxenv.envs.coin_game import CoinGame
 from paxenv.envs.iterated_matrix_game import IteratedMatrixGame
-from paxenv_agents import PairingError, make_agent
-from paxenv_agents.registry import UnknownAgentError, playable
+from paxenv_agents import PairingError, make_agent, registry
+from paxenv_agents.registry import AgentSpec, OptionError, UnknownAgentError, playable
 
 NAMES = {
     "Random",
@@ -191,3 +191,52 @@ def test_one_player_game_has_nobody_to_cooperate_with():
 
     with pytest.raises(PairingError, match="nobody to cooperate with"):
         make_agent("AllC", Alone(3))
+
+
+def test_an_agent_that_needs_options_says_which():
+    with pytest.raises(ValueError, match="MemoryOne needs p and p0: make_agent"):
+        make_agent("MemoryOne", IteratedMatrixGame(10))
+    with pytest.raises(OptionError) as caught:
+        make_agent("MemoryOne", IteratedMatrixGame(10), p=(1.0, 0.0, 1.0, 0.0))
+    assert caught.value.missing == ("p0",)
+
+
+def test_an_unknown_option_names_the_nearest():
+    with pytest.raises(TypeError, match="no option 'generousity'; did you mean 'gener"):
+        make_agent("GenerousTitForTat", IteratedMatrixGame(10), generousity=0.3)
+
+
+class Plugin:
+    """An agent of another package, which is no dataclass."""
+
+    def __init__(self, num_actions, rate):
+        self.rate = rate if num_actions else broken(1)
+
+    @classmethod
+    def from_env(cls, env, player=0, **config):
+        return cls(env.action_space(player).n, **config)
+
+
+def broken():
+    """Takes nothing."""
+
+
+def test_a_plugins_agent_that_needs_options_says_which(monkeypatch):
+    spec = AgentSpec("Theirs", f"{__name__}:Plugin")
+    monkeypatch.setattr(registry, "find", lambda name: spec)
+    game = IteratedMatrixGame(10)
+    assert make_agent("Theirs", game, rate=0.5).rate == 0.5
+    with pytest.raises(OptionError, match="Theirs needs rate: "):
+        make_agent("Theirs", game)
+    with pytest.raises(OptionError, match="no option 'rat'; did you mean 'rate'"):
+        make_agent("Theirs", game, rat=0.5)
+
+
+def test_a_mistake_inside_of_an_agent_stays_what_it_is(monkeypatch):
+    spec = AgentSpec("Theirs", f"{__name__}:Plugin")
+    monkeypatch.setattr(registry, "find", lambda name: spec)
+    monkeypatch.setattr(
+        Plugin, "from_env", classmethod(lambda cls, *_, **__: cls(0, 1))
+    )
+    with pytest.raises(TypeError, match=r"broken\(\) takes 0 positional"):
+        make_agent("Theirs", IteratedMatrixGame(10))
