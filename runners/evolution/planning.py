@@ -1,10 +1,12 @@
 """From a config's agents and `es` to the searches of an `Evolution`."""
 
 import dataclasses
+from typing import Any
 
 from runners.config.schema import AgentConfig, ConfigError
 from runners.config.sections import build_es
-from runners.evolution.options import SHARED, ESOptions, renamed
+from runners.evolution import strategies
+from runners.evolution.options import SHARED, ESOptions, option_types, renamed
 from runners.evolution.outer import Evolution
 from runners.evolution.search import Search
 
@@ -19,19 +21,34 @@ def evolution(
 ) -> tuple[tuple[AgentConfig, ...], Evolution]:
     """Returns the agents and the evolution.
 
-    Agents that are searched are marked by `es`; others who learn do so on the inner
-    clock, since they start anew in each trial.
+    Agents that are searched are marked by `es`, which holds all options of their search
+    that differ from the run's; others who learn do so on the inner clock, since they
+    start anew in each trial.
 
     Raises:
         ValueError: If an option is unknown, or a strategy cannot do what is asked.
     """
     if all(agent.es is None for agent in agents):
         agents = (dataclasses.replace(agents[0], es={}), *agents[1:])
+    own = {
+        i: _own_options(f"agent{i + 1}.es", agent)
+        for i, agent in enumerate(agents)
+        if agent.es is not None
+    }
+    merged = {i: _merged(options, given) for i, given in own.items()}
+    _check_used(options, [search["strategy"] for search in merged.values()])
     searches = tuple(
-        None if agent.es is None else _search(f"agent{i + 1}.es", agent, options)
+        Search(build_es(merged[i], f"agent{i + 1}.es")) if i in merged else None
+        for i in range(len(agents))
+    )
+    agents = tuple(
+        dataclasses.replace(
+            agent,
+            clock="inner",
+            es=_shown(own[i], merged[i]) if i in merged else None,
+        )
         for i, agent in enumerate(agents)
     )
-    agents = tuple(dataclasses.replace(agent, clock="inner") for agent in agents)
     return agents, Evolution(
         searches=searches,
         objective=options.objective,
@@ -40,16 +57,50 @@ def evolution(
     )
 
 
-def _search(where: str, agent: AgentConfig, options: ESOptions) -> Search:
+def _own_options(where: str, agent: AgentConfig) -> dict[str, Any]:
     own = renamed(agent.es or {}, where)
     for name in own:
         if name in SHARED:
             raise ConfigError(
                 f"{where}.{name} is the same for all who are searched: set es.{name}"
             )
+    return own
+
+
+def _given(options: ESOptions) -> dict[str, Any]:
+    """Returns the run's options of one search that say something."""
+    default = ESOptions()
+    fields = {f.name: getattr(options, f.name) for f in dataclasses.fields(options)}
+    own = fields.pop("options")
+    said = {k: v for k, v in fields.items() if v != getattr(default, k)}
+    return {k: v for k, v in {**said, **own}.items() if k not in SHARED}
+
+
+def _merged(options: ESOptions, own: dict[str, Any]) -> dict[str, Any]:
+    """Returns the run's options with those of one search on top.
+
+    A search of another strategy takes those that this has a use for.
+    """
     every = {f.name: getattr(options, f.name) for f in dataclasses.fields(options)}
     every |= every.pop("options")
     if "strategy" in own:
-        # What was said about one strategy says nothing about another.
-        every = {name: every[name] for name in SHARED}
-    return Search(build_es({**every, **own}, where))
+        for name, value in _given(options).items():
+            if strategies.refusal(own["strategy"], name, value) is not None:
+                every[name] = getattr(ESOptions(), name, None)
+        every = {k: v for k, v in every.items() if k in option_types() or v is not None}
+    return {**every, **own}
+
+
+def _check_used(options: ESOptions, names: list[str]) -> None:
+    """Raises ConfigError if no search has a use for an option of the run."""
+    for name, value in _given(options).items():
+        reasons = [strategies.refusal(strategy, name, value) for strategy in names]
+        if name != "strategy" and all(reasons):
+            raise ConfigError(str(reasons[0]))
+
+
+def _shown(own: dict[str, Any], merged: dict[str, Any]) -> dict[str, Any]:
+    """Returns what is written down of a search that differs from the run's."""
+    if "strategy" not in own:
+        return own
+    return {k: v for k, v in merged.items() if k not in SHARED if v is not None}

@@ -143,34 +143,51 @@ def find(name: str) -> Strategy:
 
 def check(options: ESOptions) -> None:
     """Raises ValueError if a strategy cannot do what the options ask."""
-    strategy = find(options.strategy)
-    where = f"es: {strategy.name}"
-    _check_own_options(strategy, options, where)
-    given = [name for name in _SCHEDULES if getattr(options, name) is not None]
-    allowed = {"schedule": _SCHEDULES, "start": _SCHEDULES[:1], None: ()}
-    for name in given:
-        if name not in allowed[strategy.sigma]:
-            raise ValueError(f"{where} sets its own spread: leave {name} out")
-    if strategy.family != GRADIENT:
-        for name in _ADAM:
-            if getattr(options, name) is not None:
-                raise ValueError(f"{where} follows no gradient: leave {name} out")
-    if options.elite_ratio is not None and not strategy.elites:
-        raise ValueError(f"{where} has no elites: leave elite_ratio out")
-    families.check_shaping(strategy.name, options.fitness_shaping, "es.fitness_shaping")
+    fields = {name: getattr(options, name) for name in option_types()}
+    given = {name: value for name, value in fields.items() if value is not None}
+    for name, value in {**options.options, **given}.items():
+        reason = refusal(options.strategy, name, value)
+        if reason is not None:
+            raise ValueError(reason)
     _check_population(options)
 
 
-def _check_own_options(strategy: Strategy, options: ESOptions, where: str) -> None:
-    known = [*option_types(), *strategy.numbers]
-    for name, value in options.options.items():
-        if name not in strategy.numbers:
-            raise ValueError(
-                f"{where} has no option {name!r}{suggestion(name, known)} Its own: "
-                f"{', '.join(strategy.numbers) or 'none'}"
-            )
-        if not isinstance(value, bool | int | float):
-            raise ValueError(f"{where}.{name} must be a number, got {value!r}")
+def refusal(strategy: str, name: str, value: Any) -> str | None:
+    """Returns why a strategy has no use for an option, None if it has.
+
+    Args:
+        strategy: A strategy's name.
+        name: The option.
+        value: Its value.
+
+    Raises:
+        ValueError: If there is no such strategy.
+    """
+    found = find(strategy)
+    where = f"es: {found.name}"
+    allowed = {"schedule": _SCHEDULES, "start": _SCHEDULES[:1], None: ()}
+    if name in _SCHEDULES and name not in allowed[found.sigma]:
+        return f"{where} sets its own spread: leave {name} out"
+    if name in _ADAM and found.family != GRADIENT:
+        return f"{where} follows no gradient: leave {name} out"
+    if name == "elite_ratio" and not found.elites:
+        return f"{where} has no elites: leave elite_ratio out"
+    if name == "fitness_shaping":
+        try:
+            families.check_shaping(found.name, value, "es.fitness_shaping")
+        except ValueError as error:
+            return str(error)
+    if name in option_types():
+        return None
+    if name not in found.numbers:
+        known = [*option_types(), *found.numbers]
+        return (
+            f"{where} has no option {name!r}{suggestion(name, known)} Its own: "
+            f"{', '.join(found.numbers) or 'none'}"
+        )
+    if not isinstance(value, bool | int | float):
+        return f"{where}.{name} must be a number, got {value!r}"
+    return None
 
 
 def _check_population(options: ESOptions) -> None:

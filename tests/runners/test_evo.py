@@ -138,7 +138,9 @@ def test_an_agent_has_a_search_of_its_own():
     outer: Any = plan.experiment.outer
     first, second = (search.options for search in outer.searches)
     assert (first.strategy, first.sigma_init) == ("OpenES", 0.2)
-    assert (second.strategy, second.sigma_init) == ("CMA_ES", None)
+    # The run's spread is of both; its learning rate of the one that has a use for it.
+    assert (second.strategy, second.sigma_init) == ("CMA_ES", 0.04)
+    assert (first.learning_rate, second.learning_rate) == (0.1, None)
     assert second.population_size == 1000
 
 

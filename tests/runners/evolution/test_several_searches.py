@@ -1,5 +1,7 @@
 """Several agents that are searched at once, beside one that learns: three players."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -90,3 +92,26 @@ def test_searches_have_options_of_their_own_but_one_population():
     assert (slots[2].clock, slots[2].reset) == ("inner", "trial")
     with pytest.raises(ConfigError, match=r"set es\.population_size"):
         prepare(load([*GAME, "agent2.es.population_size=8"]))
+
+
+SMALL = ("agents=[{name: Naive, tabular: true, es: {strategy: CMA_ES}}, AllD]",)
+
+
+def test_options_of_the_run_are_of_a_search_with_a_strategy_of_its_own():
+    """A spread for all searches is the spread of each; the config shows what runs."""
+    plan = prepare(load([*SMALL, "runner=evo", "es.sigma_init=0.3", "popsize=4"]))
+    search: Any = plan.experiment.outer.searches[0]
+    assert (search.options.strategy, search.options.sigma_init) == ("CMA_ES", 0.3)
+    shown = plan.config.agents[0].es
+    assert shown is not None
+    assert (shown["strategy"], shown["sigma_init"]) == ("CMA_ES", 0.3)
+    assert prepare(plan.config).experiment == plan.experiment
+
+
+def test_an_option_of_the_run_that_no_search_has_a_use_for_is_refused():
+    words = [*SMALL, "runner=evo", "popsize=4", "es.learning_rate=0.3"]
+    with pytest.raises(ConfigError, match="CMA_ES follows no gradient: leave learning"):
+        prepare(load(words))
+    both = [*words, "agent2={name: Naive, tabular: true, es: {}}"]
+    first, second = prepare(load(both)).experiment.outer.searches
+    assert (first.options.learning_rate, second.options.learning_rate) == (None, 0.3)
