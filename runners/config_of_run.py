@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from runners.config import AgentConfig, ExperimentConfig, load
+from runners.config.loader import load_on_run
 from runners.run_dir import RunDir
 
 
@@ -25,19 +26,21 @@ def config_of_run(
     """
     run = RunDir.open(run_dir)
     saved = load(config_file=run.config)
-    start = []
+    changes: dict[str, Any] = {"save_dir": None}
     for i, agent in enumerate(saved.agents, start=1):
         searched = saved.runner == "evo" and agent.es is not None
+        start: dict[str, Any] = {}
         if searched:
             # What was searched does not learn by itself.
-            start.append(f"agent{i}.learning=false")
+            start["learning"] = False
         elif _starts_anew(agent, saved):
             continue
         if run.model(agent.players[0]).is_file():
-            start.append(f"agent{i}.model_path={run.path}")
-    settings = {"runner": "eval", "save_dir": None, **(options or {})}
-    words = [*start, "save_dir=null", *words]
-    return load(words, config_file=run.config, options=settings)
+            start["model_path"] = str(run.path)
+        if start:
+            changes[f"agent{i}"] = start
+    settings = {"runner": "eval", **(options or {})}
+    return load_on_run(run.config, changes, words, settings)
 
 
 def _starts_anew(agent: AgentConfig, config: ExperimentConfig) -> bool:

@@ -1,13 +1,12 @@
 """A finished run's agents against co-players that they were not trained with."""
 
 import dataclasses
-import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from runners.config import ConfigError
-from runners.config.overrides import parse_words
+from runners.config.overrides import parse_words, split_words
 from runners.config_of_run import config_of_run
 from runners.launch import program_of
 from runners.plan import Plan, prepare
@@ -46,7 +45,8 @@ def variations(
     Args:
         run_dir: A finished run.
         vary: One text of `KEY=VALUE` words for each change, such as
-            `agent2.learning_rate=0.1` or `agent2=Naive agent2.learning_rate=1`.
+            `agent2.learning_rate=0.1` or `agent2=Naive agent2.learning_rate=1`. Spaces
+            within brackets and quotes belong to a value.
         words: `KEY=VALUE` for all of them.
         options: Settings by key for all of them.
 
@@ -55,7 +55,7 @@ def variations(
     """
     found = []
     for setting in (AS_TRAINED, *vary):
-        changed = [] if setting == AS_TRAINED else shlex.split(setting)
+        changed = [] if setting == AS_TRAINED else split_words(setting)
         if parse_words(changed).experiment is not None:
             raise ConfigError(f"--vary {setting!r}: changes are written KEY=VALUE")
         config = config_of_run(

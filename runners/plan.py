@@ -28,6 +28,11 @@ from runners.sharding import make_mesh
 #: Games of an evaluation of `sarl`, at least; rollouts there may have a single one.
 MIN_SARL_EPISODES = 32
 STEP_OPTIONS = ("num_inner_steps", "num_outer_steps")
+#: Settings that an evaluation has no use for.
+OF_TRAINING = (
+    *("total_timesteps", "log_interval", "eval_interval", "eval_episodes"),
+    *("checkpoint_interval", "max_checkpoints", "keep_period", "non_finite"),
+)
 #: With `es`, the option of `search` that is an individual's budget.
 INNER_BUDGET = "num_steps_per_iteration"
 
@@ -127,7 +132,9 @@ def prepare(config: ExperimentConfig) -> Plan:
     """
     game = find(config.env.id)
     env, params, notices = make_game(game, config.env.options)
-    config, outer = _optimised(_seated(config, game, env))
+    config, replaced = _seated(config, game, env)
+    notices += replaced
+    config, outer = _optimised(config)
     configured.check_runner(config)
     observed, made = _made(config, env, params)
     params_sampler = configured.payoff_sampler(config, env, params)
@@ -158,27 +165,45 @@ def prepare(config: ExperimentConfig) -> Plan:
         from runners.outer_loops.checks import check
 
         check(config, experiment, params)
-    if config.runner != "eval":
-        notices += rounding
+    notices += rounding if config.runner != "eval" else _without_effect(config)
     if config.runner not in ONE_LEARNER:
         notices += seating.untrained(config.agents, experiment.slots)
     return Plan(config, game, experiment, params, num_iterations, notices)
 
 
-def _seated(config: ExperimentConfig, game: GameSpec, env: Any) -> ExperimentConfig:
-    """Returns the config with an agent for every player, under its saved name."""
-    agents = tuple(
-        agent
-        if config.runner != "eval" and agent.learning
-        else seating.with_saved_name(agent)
-        for agent in seating.seated(config.agents, game, env.num_players)
-    )
-    return dataclasses.replace(config, agents=agents)
+def _seated(
+    config: ExperimentConfig, game: GameSpec, env: Any
+) -> tuple[ExperimentConfig, tuple[str, ...]]:
+    """Returns the config with an agent for every player, and what is to be said.
+
+    Who plays saved weights stands there under the name and with the options that it was
+    saved with.
+    """
+    seated = seating.seated(config.agents, game, env.num_players)
+    config = dataclasses.replace(config, agents=seated)
+    agents, notices = list(seated), []
+    for i, agent in enumerate(seated):
+        if seating.plays_weights(i, agent, config):
+            agents[i], notice = seating.as_saved(i, config)
+            notices += [notice] if notice else []
+    config = dataclasses.replace(config, agents=tuple(agents))
+    if notices and not config.origin("name").typed:
+        # With another agent it is no run of its experiment.
+        empty = dict.fromkeys(("name", "description", "expected", "source"), "")
+        config = dataclasses.replace(config, **empty, bands={})
+    return config, tuple(notices)
 
 
 def _optimised(config: ExperimentConfig) -> tuple[ExperimentConfig, OuterOptimiser]:
     """Returns the config, and what changes its agents from trial to trial."""
     if config.runner == "evo":
+        for i, agent in enumerate(config.agents, start=1):
+            written = config.origin(f"agent{i}.clock")
+            if agent.clock == "trial" and written.typed:
+                raise ConfigError(
+                    f"agent{i}.clock=trial (from {written}): with evo every trial "
+                    "begins anew, so who learns does so on the clock inner"
+                )
         agents, outer = planning.evolution(config.agents, config.es)
         return dataclasses.replace(config, agents=agents), outer
     return config, Frozen() if config.runner == "eval" else Gradient()
@@ -312,6 +337,15 @@ def _num_iterations(
         f"{name}={budget:_} is {budget / steps:.2f} iterations of {games} x "
         f"{counted(each, 'step')}: the run has {counted(iterations, 'iteration')}, "
         f"{counted(total, 'step')}",
+    )
+
+
+def _without_effect(config: ExperimentConfig) -> tuple[str, ...]:
+    """Returns a notice for every setting of the command line that is of training."""
+    return tuple(
+        f"{config.origin(name)}: {name} is about training, and eval does not train"
+        for name in OF_TRAINING
+        if config.origin(name).on_command_line
     )
 
 

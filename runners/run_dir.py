@@ -212,7 +212,8 @@ def find_runs(
 
     Args:
         exp_dir: The folder; it may be a run itself.
-        experiment: Only runs of this experiment, or of all in a family (`ipd`).
+        experiment: Only runs of this experiment, those with another game or other
+            agents included (`ipd/ppo+payoff`), or of all in a family (`ipd`).
         group: Only runs of this group.
         name: Only runs of this name.
         status: Only runs that stand so: one of `STATUSES`.
@@ -223,7 +224,7 @@ def find_runs(
     wanted = {key: value for key, value in wanted.items() if value is not None}
 
     def fits(meta: dict[str, Any]) -> bool:
-        parts = f"{meta.get('experiment')}/"
+        parts = f"{meta.get('experiment')}/".replace("+", "/")
         return (
             all(meta.get(key) == value for key, value in wanted.items())
             and (experiment is None or parts.startswith(f"{experiment.rstrip('/')}/"))

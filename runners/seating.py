@@ -2,6 +2,7 @@
 
 import dataclasses
 import typing
+from collections.abc import Mapping
 from typing import Any
 
 from paxenv.registry import GameSpec
@@ -11,6 +12,8 @@ from paxenv_agents.agent import Agent
 from paxenv_agents.lineup import Slot
 from runners.config import DEFAULT_LEARNER, AgentConfig, ConfigError, ExperimentConfig
 from runners.config.coerce import coerce
+from runners.config.coerce import frozen as frozen_value
+from runners.config.origins import written_at
 from runners.config.schema import ONE_LEARNER, did_you_mean
 from runners.interventions import configured
 from runners.interventions.observing import InTurn
@@ -74,19 +77,20 @@ def make_agent(
         ValueError: If an option is unknown or refused.
     """
     where = f"agent{index + 1}"
-    others = config.runner in ONE_LEARNER and index > 0
-    trained = config.runner == "eval" or others
-    trained = trained or not agent.learning
-    if trained and agent.model_path is not None:
-        options = saved_record(agent)["config"]
-    else:
-        options = _agent_options(where, agent, config.runner)
+    options = agent_options(index, config)
+    if plays_weights(index, agent, config):
+        options = {**saved_record(agent)["config"], **options}
     try:
         return registry.make_agent(
             agent.name, env, player=agent.players[0] - 1, **options
         )
     except registry.PairingError:
         raise
+    except registry.MissingOptionsError as error:
+        words = " ".join(f"{where}.{option}=VALUE" for option in error.missing)
+        raise ConfigError(
+            f"{where}: {agent.name} needs {' and '.join(error.missing)}: write {words}"
+        ) from error
     except ValueError as error:
         raise ConfigError(f"{where} ({agent.name}): {error}") from error
 
@@ -191,32 +195,102 @@ def _check_batch(
     slot.agent.grouped(config.num_envs).check_batch(steps, games)
 
 
-def _agent_options(where: str, agent: AgentConfig, runner: str) -> dict[str, Any]:
-    """Returns an agent's options in the types that it declares."""
-    types = option_types(registry.find(agent.name).load(), runner)
+def agent_options(index: int, config: ExperimentConfig) -> dict[str, Any]:
+    """Returns an agent's options in the types that it declares.
+
+    Raises:
+        ConfigError: If it has no such option, or an option that it needs is missing.
+    """
+    agent, where = config.agents[index], f"agent{index + 1}"
+    types = option_types(registry.find(agent.name).load(), config.runner)
     if types is None:
         return dict(agent.options)
     options = {}
     for name, value in agent.options.items():
-        if name in RUN_SETTINGS and name not in types:
+        setting = f"{where}.{name}"
+        of_run = RUN_SETTINGS.keys() - own_settings(config.runner)
+        if name in of_run and name not in types:
             raise ConfigError(
-                f"{where}.{name} is a setting of the run, not of an agent: write "
-                f"{RUN_SETTINGS[name]}"
+                f"{setting} is a setting of the run, not of an agent: write "
+                f"{RUN_SETTINGS[name]}{written_at(config.origins, setting)}"
             )
         if name not in types:
-            raise ConfigError(
-                f"{where}: {agent.name} has no option {name!r}"
-                f"{did_you_mean(name, types)} Its options: {', '.join(types) or 'none'}"
-            )
-        options[name] = coerce(value, types[name], f"{where}.{name}")
+            raise ConfigError(_no_option(where, agent.name, name, types, config))
+        options[name] = coerce(value, types[name], setting)
     return options
 
 
-def with_saved_name(agent: AgentConfig) -> AgentConfig:
-    """Returns the agent that its weights are of, where it has any."""
-    if agent.model_path is None:
-        return agent
-    return dataclasses.replace(agent, name=saved_record(agent)["agent"])
+def check_options(config: ExperimentConfig) -> None:
+    """Raises ValueError if an agent is unknown, or has no such option."""
+    for index in range(len(config.agents)):
+        agent_options(index, config)
+
+
+def _no_option(
+    where: str, agent: str, option: str, types: Mapping[str, Any], config: Any
+) -> str:
+    """Returns the message about an option that an agent does not have."""
+    written, hint = config.origin(f"{where}.{option}"), did_you_mean(option, types)
+    said = (
+        f"{where}: {agent} has no option {option!r}{hint} "
+        f"Its options: {', '.join(types) or 'none'}."
+    )
+    if written.kind == "default":
+        return said
+    said += f" It was set by {written}"
+    named = config.origin(f"{where}.name")
+    if named != written and hint == ".":
+        said += f", and {where} is {agent} by {named}: leave one of them out"
+    return f"{said}."
+
+
+def plays_weights(index: int, agent: AgentConfig, config: ExperimentConfig) -> bool:
+    """Whether an agent is played as it was saved, and does not go on to learn."""
+    frozen = config.runner == "eval" or not agent.learning
+    part_of_game = config.runner in ONE_LEARNER and index > 0
+    return agent.model_path is not None and (frozen or part_of_game)
+
+
+def as_saved(index: int, config: ExperimentConfig) -> tuple[AgentConfig, str | None]:
+    """Returns (the agent that its weights are of, what to tell the user about it).
+
+    It has the options that it was trained with, but for those that were set for this
+    run.
+
+    Raises:
+        ConfigError: If the user named another agent.
+    """
+    agent, where = config.agents[index], f"agent{index + 1}"
+    record = saved_record(agent)
+    saved, named = record["agent"], config.origin(f"{where}.name")
+    settings = {"name": saved}
+    notice = None
+    if saved != agent.name:
+        if named.typed or not config.origins:
+            raise ConfigError(_other_weights(index, saved, config))
+        notice = f"{where} is {saved}, not {agent.name}: {agent.model_path} holds it"
+    types = option_types(registry.find(saved).load(), config.runner)
+    if types is not None:
+        own = {k: frozen_value(v) for k, v in record["config"].items() if k in types}
+        stored = saved != agent.name or config.origins
+        typed = {
+            k: v
+            for k, v in agent.options.items()
+            if not stored or config.origin(f"{where}.{k}").typed
+        }
+        settings["options"] = {**own, **typed}
+    return dataclasses.replace(agent, **settings), notice
+
+
+def _other_weights(index: int, saved: str, config: ExperimentConfig) -> str:
+    """Returns the message about weights of another agent than the one named."""
+    agent, where = config.agents[index], f"agent{index + 1}"
+    said = (
+        f"{where} is {agent.name}{written_at(config.origins, f'{where}.name')}, but "
+        f"{agent.model_path} holds {saved}: write {where}={saved}"
+    )
+    fit = [i for i, a in enumerate(config.agents, start=1) if a.name == saved]
+    return f"{said}, or player={fit[0]}, who is {saved}" if fit else said
 
 
 def saved_record(agent: AgentConfig) -> dict[str, Any]:
@@ -238,11 +312,15 @@ def option_types(agent_class: Any, runner: str = "rl") -> dict[str, Any] | None:
         return None
     hints = typing.get_type_hints(holder)
     inherited = () if holder is not agent_class else dataclasses.fields(Agent)
-    hidden = {field.name for field in inherited} | RUN_SETTINGS.keys()
-    if runner in ONE_LEARNER:
-        hidden -= {"n_steps"}
+    hidden = {field.name for field in inherited}
+    hidden |= RUN_SETTINGS.keys() - own_settings(runner)
     names = [f.name for f in dataclasses.fields(holder) if f.init]
     return {name: hints[name] for name in names if name not in hidden}
+
+
+def own_settings(runner: str) -> set[str]:
+    """Returns the settings of other runners that one leaves to its agents."""
+    return {"n_steps"} if runner in ONE_LEARNER else set()
 
 
 def untrained(

@@ -1,5 +1,6 @@
 """Every snippet of the README and the docs runs, and every link leads somewhere."""
 
+import dataclasses
 import re
 import shlex
 from pathlib import Path
@@ -115,11 +116,11 @@ def test_python_blocks_that_need_the_extra_run(page):
     assert run_python(page, needs_sb3=True) > 0
 
 
-def commands() -> list[tuple[str, int, str]]:
-    """Returns (page, line, command) of all bash blocks, continued lines joined."""
+def commands(language: str = "bash") -> list[tuple[str, int, str]]:
+    """Returns (page, line, command) of all blocks, continued lines joined."""
     found = []
     for s in SNIPPETS:
-        if s.language == "bash":
+        if s.language == language:
             joined = s.text.replace("\\\n", " ")
             found += [
                 (s.page, s.line, line.split(" # ")[0].strip())
@@ -129,8 +130,8 @@ def commands() -> list[tuple[str, int, str]]:
     return found
 
 
-def paxrun_commands() -> list[tuple[str, int, str]]:
-    return [c for c in commands() if c[2].split()[0] == "paxrun"]
+def paxrun_commands(language: str = "bash") -> list[tuple[str, int, str]]:
+    return [c for c in commands(language) if c[2].split()[0] == "paxrun"]
 
 
 def test_every_command_is_run_by_some_test():
@@ -157,6 +158,92 @@ def test_paxrun_lines_are_accepted(page, tmp_path):
         moves = "0\n" * 200 if words[0] == "play" else None
         result = CliRunner().invoke(cli, words, input=moves)
         assert result.exit_code == 0, f"{page}:{line}: {command}\n{result.output}"
+
+
+def described(command: str) -> list[str]:
+    """Returns the words of a command in a block of text, without its description."""
+    return shlex.split(re.split(r"\s{2,}(?!-)", command)[0])[1:]
+
+
+def text_commands(*names: str) -> list[tuple[str, int, str]]:
+    return [c for c in paxrun_commands("text") if c[2].split()[1] in names]
+
+
+def test_training_lines_of_text_blocks_are_accepted():
+    """They write where they stand or need an extra, so that only `--dry-run` runs."""
+    from runners.cli import cli
+
+    found = text_commands(*DRY_RUNS)
+    for page, line, command in found:
+        # Whether an extra is installed is no matter of what was typed.
+        words = [word for word in described(command) if word != "wandb.log=true"]
+        result = CliRunner().invoke(cli, [*words, "--dry-run"])
+        assert result.exit_code == 0, f"{page}:{line}: {command}\n{result.output}"
+    assert len(found) > 3
+
+
+def test_other_lines_of_text_blocks_have_the_options_that_they_show():
+    """They read a run; click takes them apart, and nothing is read."""
+    from runners.cli import cli
+
+    rest = [c for c in paxrun_commands("text") if c not in text_commands(*DRY_RUNS)]
+    for _, _, command in rest:
+        words, group = described(command), cli
+        context = cli.make_context("paxrun", list(words))
+        while hasattr(group, "get_command"):
+            group = group.get_command(context, words.pop(0))
+        group.make_context("paxrun", words, parent=context)
+    assert len(rest) > 6
+
+
+def test_lines_about_held_out_play_are_played(monkeypatch):
+    """The co-players of a run of the experiment that the line names are changed."""
+    from runners import held_out
+    from runners.cli import cli
+    from runners.config import load
+    from runners.plan import prepare
+    from runners.run_dir import RunDir
+    from runners.summary import Estimate
+
+    metrics = {"episode/reward_per_step/player_1": Estimate(-1.0, None, 1, (-1.0,))}
+    monkeypatch.setattr(
+        *(held_out, "played"), lambda v: dataclasses.replace(v, metrics=metrics)
+    )
+    found = text_commands("held-out")
+    for page, line, command in found:
+        words = described(command)
+        _, family, name, _ = words[1].split("/")
+        plan = prepare(load([f"{family}/{name}", f"save_dir={words[1]}"]))
+        RunDir.create(plan.config, words)
+        result = CliRunner().invoke(cli, words)
+        assert result.exit_code == 0, f"{page}:{line}: {command}\n{result.output}"
+        assert len(result.output.splitlines()) > words.count("--vary") + 2
+    assert found
+
+
+def test_commands_in_sentences_exist():
+    from runners.cli import cli
+
+    spans = {
+        (page.relative_to(ROOT).as_posix(), " ".join(span.split()))
+        for page in PAGES
+        for span in re.findall(r"`paxrun ([^`]+)`", page.read_text())
+    }
+    unknown = []
+    context = cli.make_context("paxrun", ["rl"], resilient_parsing=True)
+    for page, span in sorted(spans):
+        command, words = cli, span.split()
+        if words[0].startswith(("-", "+")):
+            words = ["run", *words]
+        while words and hasattr(command, "get_command"):
+            name = words.pop(0).partition("|")[0]
+            command = command.get_command(context, name)
+        params = [] if command is None else command.params
+        options = {o for p in params for o in (*p.opts, *p.secondary_opts, "--help")}
+        asked = {word.partition("=")[0] for word in words if word.startswith("--")}
+        if command is None or not asked <= options:
+            unknown.append(f"{page}: {span}")
+    assert unknown == []
 
 
 @pytest.mark.parametrize("page", [p.relative_to(ROOT).as_posix() for p in PAGES])
@@ -234,13 +321,12 @@ def test_the_module_form_needs_no_import(run_python):
 
 
 def test_every_setting_is_documented():
-    import dataclasses
-
-    from runners.config.schema import AgentConfig, ExperimentConfig
+    from runners.config.schema import NOT_WRITTEN, AgentConfig, ExperimentConfig
 
     text = (ROOT / "docs/config.md").read_text()
     for config in (ExperimentConfig, AgentConfig):
-        fields = {field.name for field in dataclasses.fields(config)} - {"options"}
+        fields = {field.name for field in dataclasses.fields(config)}
+        fields -= {"options", *NOT_WRITTEN}
         assert {name for name in fields if f"`{name}`" not in text} == set()
 
 
@@ -262,8 +348,6 @@ def as_documented(default: object) -> str:
 
 
 def test_every_option_of_ppo_is_documented_with_its_default():
-    import dataclasses
-
     from paxenv_agents.ppo import PPOConfig
 
     rows = option_rows("Learners")
@@ -272,8 +356,6 @@ def test_every_option_of_ppo_is_documented_with_its_default():
 
 
 def test_every_option_of_lola_is_documented_with_its_default():
-    import dataclasses
-
     from paxenv_agents.lola_config import LOLAConfig
 
     rows = option_rows("Opponent shaping by gradients")
@@ -284,8 +366,6 @@ def test_every_option_of_lola_is_documented_with_its_default():
 
 
 def test_every_option_of_learning_from_replay_is_documented_with_its_default():
-    import dataclasses
-
     from paxenv_agents.dqn import DQNConfig
     from paxenv_agents.sac import SACConfig
 

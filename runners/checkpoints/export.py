@@ -13,8 +13,7 @@ from runners.checkpoints import files, tree
 from runners.checkpoints.files import CheckpointError, Record, find_checkpoint
 from runners.checkpoints.restore import read_arrays
 from runners.config import ExperimentConfig, load
-from runners.config.layers import normalise
-from runners.config.sections import build
+from runners.config.loader import load_record
 from runners.models import about_weights
 from runners.plan import Plan, prepare
 from runners.run_dir import RunDir
@@ -60,7 +59,7 @@ def _config(path: Path, record: Record) -> ExperimentConfig:
     """Returns the config a checkpoint was saved with, or else its run directory's."""
     config = record.meta.get("config")
     if isinstance(config, Mapping) and "agents" in config:
-        return build(normalise(config, str(path)))
+        return load_record(config, str(path))
     for folder in path.parents:
         if (folder / "meta.json").is_file():
             return load(config_file=RunDir.open(folder).config)

@@ -36,6 +36,8 @@ ATTRIBUTES = {
     "ckpt": "ckpt_group",
     "held-out": "held_out",
 }
+#: Options of `paxrun` itself; all others are of a command.
+OWN_OPTIONS = ("-h", "--help", "--version")
 
 HELP = """Social-dilemma games and learning agents, from the command line.
 
@@ -57,7 +59,7 @@ exp/<experiment>/<run>/.
 
 
 class LazyGroup(click.Group):
-    """Imports a command when it is used; bare settings mean the command `run`."""
+    """Imports a command when it is used; bare settings and options are of `run`."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -69,7 +71,7 @@ class LazyGroup(click.Group):
         return getattr(module, ATTRIBUTES.get(cmd_name, cmd_name))
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        if args and _is_setting(args[0]):
+        if args and _is_of_a_run(args[0]):
             args = ["run", *args]
         return super().parse_args(ctx, args)
 
@@ -101,7 +103,8 @@ def main() -> None:
     cli(prog_name="paxrun" if sys.argv[0].endswith("paxrun") else "python -m runners")
 
 
-def _is_setting(word: str) -> bool:
+def _is_of_a_run(word: str) -> bool:
+    """Whether the first word is a setting, or an option that is not the group's own."""
     if word.startswith("-"):
-        return False
+        return word not in OWN_OPTIONS
     return word.startswith("+") or "=" in word or "/" in word

@@ -1,10 +1,12 @@
 """`paxrun config`: look at settings, check them, take a copy of an experiment."""
 
 from pathlib import Path
+from typing import Any
 
 import click
 
 from runners.cli.errors import SettingsCommand, user_errors
+from runners.cli.experiment import config_of_words, setting_options
 
 
 @click.group("config")
@@ -12,32 +14,44 @@ def config_group() -> None:
     """Show, check or copy the settings of an experiment."""
 
 
+_QUICK = click.option("--quick", is_flag=True, help="The experiment's small size.")
+
+
 @config_group.command("show", cls=SettingsCommand)
-@click.argument("words", nargs=-1, metavar="[EXPERIMENT] [KEY=VALUE ...]")
-@click.option("--config", "config_file", metavar="FILE", help="A YAML file.")
-def show(words: tuple[str, ...], config_file: str | None) -> None:
-    """Print the whole config of an experiment; --config of it gives the same."""
-    from runners.config import load, to_yaml
+@setting_options
+@_QUICK
+@click.option("--origins", is_flag=True, help="Say where each value was written.")
+def show(words: tuple[str, ...], origins: bool, **options: Any) -> None:
+    """Print the whole config of an experiment; --config of it gives the same.
+
+    With --origins each setting is a line KEY=VALUE, followed by the file, the word or
+    the option that it comes from.
+    """
+    from runners.config import origin_lines, to_yaml
+    from runners.seating import check_options
 
     with user_errors(every_value_error=True):
-        config = load(words, config_file=config_file)
-    click.echo(to_yaml(config), nl=False)
+        config = config_of_words(words, options)
+        check_options(config)
+    if not origins:
+        click.echo(to_yaml(config), nl=False)
+        return
+    for line in origin_lines(config):
+        click.echo(line)
 
 
 @config_group.command("validate", cls=SettingsCommand)
-@click.argument("words", nargs=-1, metavar="[EXPERIMENT] [KEY=VALUE ...]")
-@click.option("--config", "config_file", metavar="FILE", help="A YAML file.")
+@setting_options
+@_QUICK
 @click.option("--all", "every", is_flag=True, help="Check every stored experiment.")
-def validate(words: tuple[str, ...], config_file: str | None, every: bool) -> None:
+def validate(words: tuple[str, ...], every: bool, **options: Any) -> None:
     """Check that an experiment fits together: names, types, shapes. Runs nothing."""
-    from runners.config import experiment_names, load
+    from runners.config import experiment_names
     from runners.plan import prepare
 
     with user_errors(every_value_error=True):
-        if every:
-            configs = [load([name, *words]) for name in experiment_names()]
-        else:
-            configs = [load(words, config_file=config_file)]
+        names = [(name,) for name in experiment_names()] if every else [()]
+        configs = [config_of_words((*name, *words), dict(options)) for name in names]
         plans = [prepare(config) for config in configs]
     from paxenv.wording import counted
 

@@ -11,8 +11,15 @@ from runners.cli.errors import SettingsCommand, failed_runs, user_errors
 
 INTERRUPTED = 130
 
-_OPTIONS = (
-    click.option("--config", "config_file", metavar="FILE", help="A YAML file."),
+_CONFIG = click.option(
+    "--config",
+    "config_file",
+    metavar="FILE",
+    multiple=True,
+    help="A YAML file; of several the later ones lie on top.",
+)
+_SETTINGS = (
+    _CONFIG,
     click.option("--env", metavar="GAME", help="The game, such as IPD or CoinGame."),
     click.option("--agent1", metavar="NAME", help="Who plays player 1."),
     click.option("--agent2", metavar="NAME", help="Who plays player 2."),
@@ -32,6 +39,8 @@ _OPTIONS = (
     click.option("--num-devices", metavar="N", help="Devices that share the games."),
     click.option("--exp-dir", metavar="DIR", help="Where run directories go [exp]."),
     click.option("--save-dir", metavar="DIR", help="The run directory itself."),
+)
+_OPTIONS = (
     click.option("--dry-run", is_flag=True, help="Check the config, run nothing."),
     click.option("--json", "as_json", is_flag=True, help="Print the results as JSON."),
 )
@@ -40,6 +49,13 @@ _OPTIONS = (
 def experiment_options(command: Callable[..., None]) -> Callable[..., None]:
     """Adds the words and options of every command that runs an experiment."""
     for option in reversed(_OPTIONS):
+        command = option(command)
+    return setting_options(command)
+
+
+def setting_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Adds the words and options that are settings of an experiment."""
+    for option in reversed(_SETTINGS):
         command = option(command)
     return click.argument("words", nargs=-1, metavar="[EXPERIMENT] [KEY=VALUE ...]")(
         command
@@ -230,19 +246,7 @@ def _finish(outcome: Any, run_dir: Any, as_json: bool) -> None:
 
 def plan_of_words(words: tuple[str, ...], options: dict[str, Any]) -> Any:
     """Returns the checked plan that words and options mean."""
-    from runners.config import load
-
-    config_file = options.pop("config_file")
-    run_dir = options.pop("run_dir", None)
-    for flag in ("deterministic", "quick"):
-        if not options.get(flag):
-            options.pop(flag, None)
-    if run_dir is not None:
-        from runners.config_of_run import config_of_run
-
-        config = config_of_run(run_dir, words, options)
-    else:
-        config = load(words, config_file=config_file, options=options)
+    config = config_of_words(words, options)
     if config.num_devices > 1:
         # A CPU is divided before JAX starts, or never.
         from runners.devices import ensure_devices
@@ -251,6 +255,24 @@ def plan_of_words(words: tuple[str, ...], options: dict[str, Any]) -> Any:
     from runners.plan import prepare
 
     return prepare(config)
+
+
+def config_of_words(words: tuple[str, ...], options: dict[str, Any]) -> Any:
+    """Returns the config that words and options mean; flags not given say nothing."""
+    from runners.config import ConfigError, load
+
+    files = options.pop("config_file")
+    run_dir = options.pop("run_dir", None)
+    options = {key: value for key, value in options.items() if value is not False}
+    if run_dir is None:
+        return load(words, config_file=files or None, options=options)
+    if files:
+        raise ConfigError(
+            f"--run-dir {run_dir} brings its own config: leave --config {files[0]} out"
+        )
+    from runners.config_of_run import config_of_run
+
+    return config_of_run(run_dir, words, options)
 
 
 def _announce(plan: Any) -> None:

@@ -7,6 +7,8 @@ import click
 
 from runners.cli.errors import SettingsCommand, user_errors
 
+#: Wider than any table.
+WIDEST = 10_000
 #: What the table shows of every player, as far as the game has it.
 SHOWN = ("reward_per_step", "reward_per_step_last", "cooperation_rate")
 
@@ -19,7 +21,8 @@ SHOWN = ("reward_per_step", "reward_per_step_last", "cooperation_rate")
     metavar="KEY=VALUE",
     multiple=True,
     required=True,
-    help="A change by itself, several words in quotes; give the option once for each.",
+    help="A change by itself, several words in quotes; give the option once for each. "
+    "A value may be YAML: agent2={name: Naive, reset: trial}.",
 )
 @click.option("--seed", metavar="N", help="Seed of the games.")
 @click.option("--num-seeds", metavar="N", help="Repetitions.")
@@ -56,23 +59,30 @@ def held_out(
 
 
 def _print(found: list[Any]) -> None:
+    """Prints the table; one wider than the terminal is not squeezed."""
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     from runners.metric_names import by_name, label
     from runners.report import number
 
-    table = Table(show_edge=False, pad_edge=False)
-    table.add_column("co-players", overflow="fold")
     first = by_name(found[0].metrics)
     names = [name for name in sorted(first) if name.quantity in SHOWN]
     names.sort(key=lambda name: SHOWN.index(name.quantity))
+    table = Table(show_edge=False, pad_edge=False)
+    words = (word for variation in found for word in variation.setting.split())
+    table.add_column("co-players", min_width=max(map(len, words)), overflow="fold")
+    named = [by_name(variation.metrics) for variation in found]
     for name in names:
-        table.add_column(
-            f"{label(name.quantity)}\nplayer {name.player}", justify="right"
-        )
-    for variation in found:
-        named = by_name(variation.metrics)
-        cells = [number(named[name]) if name in named else "-" for name in names]
-        table.add_row(variation.setting, *cells)
-    Console(highlight=False).print(table)
+        cells = [number(row[name]) if name in row else "-" for row in named]
+        title = f"{label(name.quantity)}\nplayer {name.player}"
+        width = max(map(len, [*title.splitlines(), *cells]))
+        table.add_column(title, justify="right", min_width=width)
+    for variation, row in zip(found, named, strict=True):
+        cells = [number(row[name]) if name in row else "-" for name in names]
+        table.add_row(Text(variation.setting), *cells)
+    console = Console(highlight=False)
+    free = console.options.update(max_width=WIDEST)
+    console.width = max(console.width, console.measure(table, options=free).minimum)
+    console.print(table)

@@ -75,7 +75,9 @@ def probe(
     from runners.run_dir import RunDir
 
     with user_errors(every_value_error=True):
-        plan = plan_of_words(words, {"num_outer_steps": 1, **options, "runner": "eval"})
+        # A probe is of one inner episode, unless the user asks for more and is told so.
+        words = ("num_outer_steps=1", *words)
+        plan = plan_of_words(words, {**options, "runner": "eval"})
         if dry_run:
             click.echo(f"{plan.title}, player {forced} forced at step {at}")
             return

@@ -6,8 +6,10 @@ from runners.config.loader import (
     experiment_text,
     load,
     load_small,
+    origin_lines,
     to_yaml,
 )
+from runners.config.origins import Origin
 from runners.config.schema import (
     DEFAULT_LEARNER,
     AgentConfig,
@@ -24,10 +26,12 @@ __all__ = [
     "ConfigError",
     "EnvConfig",
     "ExperimentConfig",
+    "Origin",
     "WandbConfig",
     "experiment_names",
     "experiment_text",
     "load",
     "load_small",
+    "origin_lines",
     "to_yaml",
 ]

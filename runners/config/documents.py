@@ -1,5 +1,6 @@
 """YAML as users expect it: `1e7` is a number, `no` a word, `010` ten."""
 
+import math
 import re
 from typing import Any
 
@@ -85,3 +86,9 @@ def dump(data: Any) -> str:
     return yaml.dump(
         data, Dumper=_Dumper, sort_keys=False, width=88, default_flow_style=None
     )
+
+
+def flow(value: Any) -> str:
+    """Returns a value in one line of YAML, as it is written after `KEY=`."""
+    text = yaml.dump(value, Dumper=_Dumper, width=math.inf, default_flow_style=True)
+    return text.removesuffix("\n").removesuffix("\n...")

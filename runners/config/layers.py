@@ -1,18 +1,14 @@
-"""One layer of a config as plain data, and how layers lie on one another.
+"""What one file, one word or one option says, in the one spelling of every setting."""
 
-A layer is what one YAML file, one `KEY=VALUE` or one option says. Layers are merged
-as plain data and become an `ExperimentConfig` once, at the end.
-"""
-
-import copy
-import re
+import dataclasses
 import typing
 from typing import Any
 
-from paxenv.wording import counted
 from runners.config.coerce import coerce
+from runners.config.merging import AGENT_KEY, NUM_AGENTS, QUICK, WANTS_QUICK
+from runners.config.origins import Layer, Origin, Setting, marked
 from runners.config.schema import (
-    DEFAULT_LEARNER,
+    NOT_WRITTEN,
     ConfigError,
     ExperimentConfig,
     WandbConfig,
@@ -20,10 +16,6 @@ from runners.config.schema import (
 )
 from runners.config.search import normalised_search
 from runners.evolution.options import renamed
-
-Layer = dict[str, Any]
-
-AGENT_KEY = re.compile(r"^agent([1-9][0-9]*)$")
 
 #: Short names of nested settings.
 ALIASES = {
@@ -56,77 +48,45 @@ HINTS = {
     "config": "the option --config FILE",
 }
 
+#: Other names of options of a game.
+GAME_ALIASES = {"payoff_matrix": "payoff"}
 #: The settings of an experiment, with their types.
-FIELDS = typing.get_type_hints(ExperimentConfig)
+FIELDS = {
+    name: hint
+    for name, hint in typing.get_type_hints(ExperimentConfig).items()
+    if name not in NOT_WRITTEN
+}
 _KNOWN = [*FIELDS, *ALIASES, "quick", "model_path", "run_path", "player", "eval"]
 _KNOWN += ["agent1", "agent2"]
 
 
-def normalise(data: Any, origin: str) -> Layer:
-    """Returns a layer in its one spelling: aliases resolved, shorthands spelt out.
+def normalise(data: Any, origin: Origin) -> Layer:
+    """Returns a layer: aliases resolved, shorthands spelt out, every value marked.
 
     Args:
         data: What the file or the override holds.
-        origin: Where it comes from, for messages.
+        origin: Where it comes from.
 
     Raises:
-        ConfigError: If a key is unknown, or a value asks for interpolation.
+        ConfigError: If a key is unknown, a setting is given twice under two names, or a
+            value asks for interpolation.
     """
+    place = origin.place
     if data is None:
         return {}
     if not isinstance(data, dict):
-        raise ConfigError(f"{origin}: expected KEY: VALUE lines, got {data!r}")
-    refuse_interpolation(data, origin)
+        raise ConfigError(f"{place}: expected KEY: VALUE lines, got {data!r}")
+    refuse_interpolation(data, place)
     layer: Layer = {}
     for key, value in data.items():
-        _check_key(key, origin)
-        if key in ALIASES:
-            *parents, leaf = ALIASES[key]
-            value = {leaf: value}
-            for parent in reversed(parents):
-                value = {parent: value}
-            value = value if parents else {ALIASES[key][0]: value[leaf]}
-        elif key == "env":
-            value = {"env": {"id": value} if isinstance(value, str) else value}
-        elif key == "eval":
-            value = {"runner": "eval" if coerce(value, bool, "eval") else "rl"}
-        elif key == "es":
-            value = {"es": _es(value, origin)}
-        elif key == "quick" and isinstance(value, dict):
-            value = {"quick": normalise(value, f"{origin}: quick")}
-        elif key == "quick":
-            value = {"quick": coerce(value, bool, "quick")}
-        elif key == "search":
-            value = {"search": normalised_search(value, origin)}
-        elif key == "agents":
-            value = {"agents": [_agent(a, "agents", origin) for a in value or []]}
-        elif AGENT_KEY.match(key):
-            value = {key: _agent(value, key, origin)}
-        else:
-            value = {key: value}
-        layer = _deep_merge(layer, value)
-    if not isinstance(layer.get("env", {}), dict):
-        raise ConfigError(f"{origin}: env must be a name or a mapping with an id")
+        _check_key(key, place)
+        if key == QUICK and isinstance(value, dict):
+            smaller = dataclasses.replace(origin, place=f"{place}, quick")
+            layer[QUICK] = normalise(value, smaller)
+            continue
+        spelt = _spelt_out(str(key), value, place)
+        _add(layer, marked(spelt, origin), str(key), place)
     return layer
-
-
-def merge(base: Layer, layer: Layer) -> Layer:
-    """Returns `base` with `layer` on top.
-
-    Mappings are merged key by key. `agents` replaces all agents; `agent1` changes the
-    first: an entry of another name replaces it, others change its settings.
-    """
-    merged = copy.deepcopy(base)
-    top = copy.deepcopy(layer)
-    if "total_timesteps" in top and "num_generations" not in top.get("es", {}):
-        # The last word on how long a run is stands.
-        merged.get("es", {}).pop("num_generations", None)
-    if "agents" in top:
-        merged["agents"] = top.pop("agents")
-    patches = {key: top.pop(key) for key in list(top) if AGENT_KEY.match(key)}
-    for key in sorted(patches, key=lambda k: int(k[5:])):
-        merged["agents"] = _patched(merged.get("agents", []), key, patches[key])
-    return _deep_merge(merged, top)
 
 
 def refuse_interpolation(data: Any, origin: str, key: str = "") -> None:
@@ -148,64 +108,96 @@ def text_field(path: tuple[str, ...]) -> bool:
     """Whether a setting is a text, to be taken from the command line as it stands."""
     if path[:1] == ("wandb",) and len(path) == 2:
         annotation = typing.get_type_hints(WandbConfig).get(path[1])
-    elif path[-1] in ("payoff", "model_path", "run_path"):
+    elif path[-1] in ("payoff", "payoff_matrix", "model_path", "run_path"):
         return True
     else:
         annotation = FIELDS.get(path[0]) if len(path) == 1 else None
     return annotation is str or annotation == (str | None)
 
 
-def _check_key(key: Any, origin: str) -> None:
+def _check_key(key: Any, place: str) -> None:
     if key in _KNOWN or AGENT_KEY.match(str(key)):
         return
     if key in HINTS:
-        raise ConfigError(f"{origin}: unknown key {key!r}; use {HINTS[key]}")
+        raise ConfigError(f"{place}: unknown key {key!r}; use {HINTS[key]}")
     raise ConfigError(
-        f"{origin}: unknown key {key!r}{did_you_mean(key, _KNOWN)} "
+        f"{place}: unknown key {key!r}{did_you_mean(key, _KNOWN)} "
         f"Known keys: {', '.join(_KNOWN)}"
     )
 
 
-def _agent(value: Any, key: str, origin: str) -> Layer:
+def _spelt_out(key: str, value: Any, place: str) -> dict[str, Any]:
+    """Returns what one key means, under the settings' own names."""
+    if key in ALIASES:
+        for part in reversed(ALIASES[key]):
+            value = {part: value}
+        return value
+    if key == "env":
+        return {"env": _game(value, place)}
+    if key == "eval":
+        return {"eval": coerce(value, bool, "eval")}
+    if key == "quick":
+        return {WANTS_QUICK: coerce(value, bool, "quick")}
+    if key == "es":
+        return {"es": _es(value, place)}
+    if key == "search":
+        return {"search": normalised_search(value, place)}
+    if key == "agents":
+        agents = [_agent(agent, "agents", place) for agent in value or []]
+        entries = {f"agent{i}": agent for i, agent in enumerate(agents, start=1)}
+        return {NUM_AGENTS: len(agents), **entries}
+    if AGENT_KEY.match(key):
+        return {key: _agent(value, key, place)}
+    return {key: value}
+
+
+def _add(layer: Layer, new: Layer, key: str, place: str, path: str = "") -> None:
+    """Puts settings into a layer.
+
+    Raises:
+        ConfigError: If one of them is there already.
+    """
+    for name, value in new.items():
+        where = f"{path}.{name}" if path else name
+        old = layer.get(name)
+        if old is None:
+            layer[name] = value
+        elif isinstance(old, Setting) or isinstance(value, Setting):
+            raise ConfigError(f"{place}: {where} is given twice, once as {key}")
+        else:
+            _add(old, value, key, place, where)
+
+
+def _game(value: Any, place: str) -> Layer:
+    if isinstance(value, str):
+        return {"id": value}
+    if not isinstance(value, dict):
+        raise ConfigError(f"{place}: env must be a name or a mapping with an id")
+    game: Layer = {}
+    for key, option in value.items():
+        name = GAME_ALIASES.get(str(key), str(key))
+        if name in game:
+            raise ConfigError(f"{place}: env.{name} is given twice, once as {key}")
+        game[name] = option
+    return game
+
+
+def _agent(value: Any, key: str, place: str) -> Layer:
     if isinstance(value, str):
         return {"name": value}
     if isinstance(value, dict) and value.get("es") is not None:
-        return {**value, "es": _es(value["es"], origin)}
-    if isinstance(value, dict):
+        return {**value, "es": _es(value["es"], place)}
+    if isinstance(value, dict) and value:
         return value
     raise ConfigError(
-        f"{origin}: {key} must be an agent's name or a mapping with a name, "
+        f"{place}: {key} must be an agent's name or a mapping with a name, "
         f"got {value!r}"
     )
 
 
-def _patched(agents: list[Layer], key: str, patch: Layer) -> list[Layer]:
-    index = int(key[5:]) - 1
-    if not agents and index == 1:
-        agents = [{"name": DEFAULT_LEARNER}]
-    if index > len(agents):
-        raise ConfigError(
-            f"{key} is given, but only {counted(len(agents), 'agent')} before "
-            f"it: name agent{len(agents) + 1} too"
-        )
-    old = agents[index] if index < len(agents) else {}
-    if "name" in patch and patch["name"] != old.get("name"):
-        old = {}
-    return [*agents[:index], _deep_merge(old, patch), *agents[index + 1 :]]
-
-
-def _deep_merge(base: Layer, top: Layer) -> Layer:
-    merged = dict(base)
-    for key, value in top.items():
-        old = merged.get(key)
-        both = isinstance(old, dict) and isinstance(value, dict)
-        merged[key] = _deep_merge(old, value) if both else value  # type: ignore[arg-type]
-    return merged
-
-
-def _es(value: Any, origin: str) -> Layer:
+def _es(value: Any, place: str) -> Layer:
     if isinstance(value, dict):
         return renamed(value, "es")
     raise ConfigError(
-        f"{origin}: es must be a mapping such as {{strategy: Open_ES}}, got {value!r}"
+        f"{place}: es must be a mapping such as {{strategy: Open_ES}}, got {value!r}"
     )

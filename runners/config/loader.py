@@ -1,14 +1,16 @@
 """From names, files, overrides and options to one `ExperimentConfig`."""
 
 import importlib.resources
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from paxenv.paths import local_path
 from paxenv.registry import UnknownGameError, closest, find
-from runners.config.documents import dump, parse
-from runners.config.layers import Layer, merge, normalise
+from runners.config import claims, merging
+from runners.config.documents import dump, flow, parse
+from runners.config.layers import normalise
+from runners.config.origins import Layer, Origin, Setting
 from runners.config.overrides import parse_words
 from runners.config.schema import (
     DEFAULT_LEARNER,
@@ -19,9 +21,8 @@ from runners.config.schema import (
 from runners.config.sections import build
 
 DEFAULT_EXPERIMENT = "ipd/ppo_v_tft"
-OWN_TO_A_STORED_ONE = ("name", "description", "expected", "source", "bands")
 #: What stands for an outer loop without an experiment: sizes of an inner loop.
-OUTER_BASES: dict[str, Layer] = {
+OUTER_BASES: dict[str, dict[str, Any]] = {
     "online": {"num_envs": 8, "agents": [{"name": DEFAULT_LEARNER}]},
     "es": {
         "num_envs": 8,
@@ -35,53 +36,87 @@ LOCAL_FOLDER = Path("conf") / "experiment"
 def load(
     words: Sequence[str] = (),
     *,
-    config_file: str | Path | None = None,
+    config_file: str | Path | Sequence[str | Path] | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> ExperimentConfig:
     """Returns the config that a command line means.
 
-    Defaults < stored experiment < config file < their `quick` sizes, if asked for <
-    `KEY=VALUE` < options. Without an
+    Defaults < stored experiment < config file < `KEY=VALUE` < options; the small sizes
+    of an experiment or a file lie right above it, if they are asked for. Without an
     experiment and a file, the default experiment stands, unless another game is asked
     for: then that game's own defaults.
 
     Args:
         words: `[EXPERIMENT] [KEY=VALUE ...]`.
-        config_file: A YAML file.
+        config_file: A YAML file, or several, later ones on top.
         options: Settings by key, `None` for those not given.
 
     Raises:
         ConfigError: If anything is unknown or does not fit.
     """
     overrides = parse_words(words)
-    given = {k: v for k, v in (options or {}).items() if v is not None}
-    layers = [*overrides.layers]
-    layers += [
-        normalise({key: value}, f"option --{key.replace('_', '-')}")
-        for key, value in given.items()
-    ]
-    base: Layer = {}
-    implied = overrides.experiment is None and config_file is None
+    command = merging.command_line([*overrides.layers, *_option_layers(options or {})])
+    if config_file is None:
+        config_file = ()
+    elif isinstance(config_file, str | Path):
+        config_file = (config_file,)
+    layers: list[Layer] = []
     if overrides.experiment is not None:
-        base = read_experiment(overrides.experiment)
-    elif implied:
-        base = _implied_base(layers)
-    if config_file is not None:
-        base = merge(base, _read_file(local_path(config_file)))
-    smaller = base.pop("quick", None)
-    flags = [layer.pop("quick") for layer in layers if "quick" in layer]
-    if flags and flags[-1]:
-        smaller = _quick(smaller, base)
-        if "bands" in smaller:
-            base.pop("bands", None)
-        base = merge(base, smaller)
-    whole = base
-    for layer in layers:
-        whole = merge(whole, layer)
-    if implied and _names(whole) != _names(base):
-        # Other players make another experiment, with the settings of the default one.
-        whole = {key: v for key, v in whole.items() if key not in OWN_TO_A_STORED_ONE}
+        layers = [read_experiment(overrides.experiment)]
+    elif not config_file:
+        layers = [_implied_base(command)]
+    for path in config_file:
+        layers += _read_file(local_path(path))
+    whole = _on_top(layers, command)
+    if not config_file and overrides.experiment is None:
+        whole = claims.nobody_asked(layers[0], whole)
     return build(whole)
+
+
+def load_on_run(
+    path: str | Path,
+    changes: Mapping[str, Any],
+    words: Sequence[str] = (),
+    options: Mapping[str, Any] | None = None,
+) -> ExperimentConfig:
+    """Returns the config of a run with words and options on top.
+
+    The settings of the run's agents go with these agents, as those of a stored
+    experiment do.
+
+    Args:
+        path: The run's `config.yaml`.
+        changes: Settings by key that the run itself brings along.
+        words: `[KEY=VALUE ...]`.
+        options: Settings by key, as in `load`.
+
+    Raises:
+        ConfigError: If the words name an experiment, or a setting does not fit.
+    """
+    overrides = parse_words(words)
+    if overrides.experiment is not None:
+        raise ConfigError(
+            f"{overrides.experiment!r} names an experiment, but the run {path} is what "
+            "is played: leave one of them out"
+        )
+    command = merging.command_line([*overrides.layers, *_option_layers(options or {})])
+    origin = Origin("run", f"the run {Path(path).parent}")
+    base = normalise(parse(_text(Path(path)), str(path)), origin)
+    base = merging.merge(base, normalise(changes, origin))
+    return build(_on_top([base], command))
+
+
+def load_record(data: Mapping[str, Any], place: str) -> ExperimentConfig:
+    """Returns the config that was written down as plain data, as `as_dict` gives it.
+
+    Args:
+        data: The whole config.
+        place: Where it was found, for messages.
+
+    Raises:
+        ConfigError: If a value does not fit its field.
+    """
+    return build(normalise(dict(data), Origin("run", place)))
 
 
 def read_experiment(name: str) -> Layer:
@@ -109,13 +144,10 @@ def experiment_names() -> tuple[str, ...]:
     names: set[str] = set()
     for folder in _folders():
         if folder.is_dir():
-            names |= {
-                f"{family.name}/{file.name.removesuffix('.yaml')}"
-                for family in folder.iterdir()
-                if family.is_dir()
-                for file in family.iterdir()
-                if file.name.endswith(".yaml") and not file.name.startswith("_")
-            }
+            names |= _names_in(folder)
+            for family in folder.iterdir():
+                if family.is_dir():
+                    names |= {f"{family.name}/{name}" for name in _names_in(family)}
     return tuple(sorted(names))
 
 
@@ -124,14 +156,77 @@ def to_yaml(config: ExperimentConfig) -> str:
     return dump(as_dict(config))
 
 
-def _quick(smaller: Layer | None, base: Layer) -> Layer:
-    """Returns the layer that makes a stored experiment smaller."""
-    if not isinstance(smaller, dict):
-        name = base.get("name", "this experiment")
+def origin_lines(config: ExperimentConfig) -> list[str]:
+    """Returns every setting as `KEY=VALUE`, and where it was written.
+
+    The values are those of `to_yaml`; `config.origin("agent1.gamma")` is the place of
+    one of them.
+    """
+    pairs = list(_flat(as_dict(config)))
+    words = [f"{name}={flow(value)}" for name, value in pairs]
+    width = min(60, max(map(len, words)))
+    return [
+        f"{word:<{width}}  # {config.origin(name)}"
+        for word, (name, _) in zip(words, pairs, strict=True)
+    ]
+
+
+def _flat(data: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Yields the settings of plain data, by their names in words and options."""
+    for key, value in data.items():
+        name = f"{path}.{key}" if path else str(key)
+        if name == "agents":
+            for i, agent in enumerate(value, start=1):
+                yield from _flat(agent, f"agent{i}")
+        elif isinstance(value, dict) and value and name != "env.payoff":
+            yield from _flat(value, name)
+        else:
+            yield name, value
+
+
+def _on_top(layers: Sequence[Layer], command: Layer) -> Layer:
+    """Returns layers on one another, and the command line on top of them.
+
+    Raises:
+        ConfigError: If the small size is asked for, and there is none.
+    """
+    wanted = [
+        layer[merging.WANTS_QUICK].value
+        for layer in (*layers, command)
+        if merging.WANTS_QUICK in layer
+    ]
+    asked = bool(wanted and wanted[-1])
+    if asked and not any(merging.QUICK in layer for layer in layers):
+        names = [layer["name"].value for layer in layers if "name" in layer]
         raise ConfigError(
-            f"{name} has no quick size: choose total_timesteps=N or a smaller game"
+            f"{names[-1] if names else 'this experiment'} has no quick size: choose "
+            "total_timesteps=N or a smaller game"
         )
-    return smaller
+    base: Layer = {}
+    for layer in layers:
+        base = claims.inherited(base, _without(layer, merging.QUICK))
+        if asked and merging.QUICK in layer:
+            smaller = layer[merging.QUICK]
+            if "bands" in smaller:
+                base.pop("bands", None)
+            base = merging.merge(base, smaller)
+    return _without(claims.changed(base, command), merging.WANTS_QUICK)
+
+
+def _without(layer: Layer, key: str) -> Layer:
+    return {name: value for name, value in layer.items() if name != key}
+
+
+def _option_layers(options: Mapping[str, Any]) -> list[Layer]:
+    """Returns a layer for each option that is given."""
+    layers = []
+    for key, value in options.items():
+        place = f"option --{key.replace('_', '-')}"
+        if key == "runner":
+            place = f"the command, which runs {value}"
+        if value is not None:
+            layers.append(normalise({key: value}, Origin("option", place)))
+    return layers
 
 
 def _read(name: str, seen: tuple[str, ...]) -> Layer:
@@ -140,21 +235,31 @@ def _read(name: str, seen: tuple[str, ...]) -> Layer:
         chain = " -> ".join((*seen, name))
         raise ConfigError(f"experiments extend each other: {chain}")
     path = _path(name)
+    local = isinstance(path, Path) and not path.is_absolute()
+    origin = Origin("experiment", str(path) if local else f"the experiment {name}")
     data = parse(path.read_text(encoding="utf-8"), str(path))
-    layer = _extended(data, str(path), (*seen, name))
-    return {**layer, "name": name}
+    parents, own = _extended(data, origin, (*seen, name))
+    layer = claims.inherited(parents, own)
+    return {**layer, "name": Setting(name, origin)}
 
 
-def _read_file(path: Path) -> Layer:
+def _read_file(path: Path) -> list[Layer]:
+    """Returns the layers of a file: what it extends, and what it says itself."""
+    origin = Origin("file", f"--config {path}")
+    parents, own = _extended(parse(_text(path), str(path)), origin, ())
+    own = {"name": Setting(path.stem, origin), **own}
+    return [parents, own] if parents else [own]
+
+
+def _text(path: Path) -> str:
     try:
-        text = path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8")
     except OSError as error:
         raise ConfigError(f"cannot read --config {path}: {error.strerror}") from None
-    layer = _extended(parse(text, str(path)), str(path), ())
-    return {"name": path.stem, **layer}
 
 
-def _extended(data: Any, origin: str, seen: tuple[str, ...]) -> Layer:
+def _extended(data: Any, origin: Origin, seen: tuple[str, ...]) -> tuple[Layer, Layer]:
+    """Returns what a document extends, and what it says itself."""
     parents: Any = ()
     if isinstance(data, dict):
         data = dict(data)
@@ -162,23 +267,21 @@ def _extended(data: Any, origin: str, seen: tuple[str, ...]) -> Layer:
     parents = (parents,) if isinstance(parents, str) else tuple(parents)
     base: Layer = {}
     for parent in parents:
-        base = merge(base, _read(str(parent), seen))
-    return merge(base, normalise(data, origin))
+        base = claims.inherited(base, _read(str(parent), seen))
+    return base, normalise(data, origin)
 
 
-def _implied_base(layers: Sequence[Layer]) -> Layer:
-    runners = [str(layer["runner"]) for layer in layers if "runner" in layer]
-    if runners and runners[-1] in OUTER_BASES:
-        return OUTER_BASES[runners[-1]]
-    ids = [layer["env"]["id"] for layer in layers if "id" in layer.get("env", {})]
+def _implied_base(command: Layer) -> Layer:
+    """Returns what stands where no experiment is named."""
+    runner = merging.setting_at(command, "runner")
+    if runner is not None and runner.value in OUTER_BASES:
+        origin = Origin("default", f"the default of `paxrun {runner.value}`")
+        return normalise(OUTER_BASES[runner.value], origin)
+    game = merging.setting_at(command, "env", "id")
     default = read_experiment(DEFAULT_EXPERIMENT)
-    if not ids or _same_game(str(ids[-1]), default["env"]["id"]):
+    if game is None or _same_game(str(game.value), default["env"]["id"].value):
         return default
     return {}
-
-
-def _names(layer: Layer) -> list[Any]:
-    return [agent.get("name") for agent in layer.get("agents", [])]
 
 
 def _same_game(a: str, b: str) -> bool:
@@ -193,16 +296,30 @@ def _folders() -> tuple[Any, ...]:
     return (LOCAL_FOLDER, packaged)
 
 
+def _names_in(folder: Any) -> set[str]:
+    return {
+        file.name.removesuffix(".yaml")
+        for file in folder.iterdir()
+        if file.name.endswith(".yaml") and not file.name.startswith("_")
+    }
+
+
 def _path(name: str) -> Any:
     name = name.removesuffix(".yaml")
     parts = name.split("/")
-    if len(parts) == 2 and all(part not in ("", ".", "..") for part in parts):
+    if len(parts) <= 2 and all(part not in ("", ".", "..") for part in parts):
         for folder in _folders():
-            path = folder.joinpath(parts[0], f"{parts[1]}.yaml")
+            path = folder.joinpath(*parts[:-1], f"{parts[-1]}.yaml")
             if path.is_file():
                 return path
+    if (Path(name) / "meta.json").is_file():
+        raise ConfigError(
+            f"{name} is a run, not an experiment: `paxrun eval --run-dir {name}` plays "
+            "its agents"
+        )
     near = closest(name, list(experiment_names()))
     hint = f"; did you mean {' or '.join(near)}?" if near else ";"
     raise ConfigError(
-        f"there is no experiment {name!r}{hint} `paxrun list experiments` shows all"
+        f"there is no experiment {name!r}{hint} `paxrun list experiments` shows all. "
+        f"Neither {LOCAL_FOLDER / name}.yaml nor a packaged one is there"
     )

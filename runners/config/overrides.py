@@ -5,7 +5,9 @@ from typing import Any, NamedTuple
 
 from runners.config.coerce import frozen
 from runners.config.documents import parse
-from runners.config.layers import ALIASES, Layer, normalise, text_field
+from runners.config.layers import ALIASES, normalise, text_field
+from runners.config.merging import QUICK
+from runners.config.origins import Layer, Origin, plain
 from runners.config.schema import ConfigError
 
 
@@ -53,6 +55,41 @@ def parse_words(words: Sequence[str]) -> Overrides:
     return Overrides(chosen[0] if chosen else None, tuple(layers))
 
 
+def split_words(text: str) -> list[str]:
+    """Returns the words of one text, as a shell would, but for brackets.
+
+    `agent2={name: Naive, reset: trial} seed=3` are two words: spaces within brackets
+    belong to a value, and quotes there to its YAML.
+
+    Raises:
+        ConfigError: If a bracket or a quote is not closed.
+    """
+    words: list[str] = []
+    word, quote, depth = "", "", 0
+    begun = False
+    for sign in text:
+        if sign.isspace() and not quote and not depth:
+            words += [word] if begun else []
+            word, begun = "", False
+            continue
+        begun = True
+        outside = not depth
+        if quote:
+            quote = "" if sign == quote else quote
+            marks = sign in "\"'" and not quote
+        elif sign in "\"'":
+            quote, marks = sign, True
+        else:
+            marks = False
+            depth += (sign in "[{(") - (sign in "]})")
+        if not (marks and outside):
+            word += sign
+    if quote or depth:
+        what = f"the quote {quote}" if quote else "a bracket"
+        raise ConfigError(f"{text!r}: {what} is not closed")
+    return [*words, word] if begun else words
+
+
 def game_options(words: Sequence[str]) -> dict[str, Any]:
     """Returns options of a game from `KEY=VALUE` words, such as `num_inner_steps=10`.
 
@@ -65,7 +102,7 @@ def game_options(words: Sequence[str]) -> dict[str, Any]:
         if not equals:
             raise ConfigError(f"{word!r}: options of a game are written KEY=VALUE")
         path = f"env.{key.strip().removeprefix('env.')}"
-        options |= _layer(path, value, word)["env"]
+        options |= plain(_layer(path, value, word)["env"])
     return frozen(options)
 
 
@@ -75,9 +112,11 @@ def _layer(key: str, text: str, word: str) -> Layer:
         raise ConfigError(f"{word!r}: expected KEY=VALUE, such as agent1.gamma=0.96")
     full = ALIASES.get(path[0], (path[0],)) + path[1:]
     value: Any = text if text_field(full) else parse(text, repr(word))
-    if text == "null" and full[-1] != "payoff":
+    if text == "null" and full[-1] not in ("payoff", "payoff_matrix"):
         value = None
     nested: Any = value
     for part in reversed(path[1:]):
         nested = {part: nested}
-    return normalise({path[0]: nested}, repr(word))
+    if path[0] == QUICK and isinstance(nested, dict):
+        raise ConfigError(f"{word!r}: quick is true or false; write what it is to hold")
+    return normalise({path[0]: nested}, Origin("word", repr(word)))

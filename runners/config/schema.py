@@ -6,6 +6,7 @@ from typing import Any
 
 from paxenv import scalars
 from paxenv.registry import closest
+from runners.config.origins import DEFAULT, Origin
 from runners.evolution.options import ESOptions
 
 #: Runners that stand one level above training.
@@ -217,6 +218,9 @@ class ExperimentConfig:
         search: With `es`, the options of `runners.outer_loops.outer_config.ESConfig`
             that are not settings of the run. `total_timesteps` is the budget of an
             individual where `num_steps_per_iteration` is left out.
+        origins: Where each value was written, by the setting's name, such as
+            `agent1.gamma`; those that nobody wrote are left out. Two configs that
+            differ in it alone are equal.
     """
 
     name: str = ""
@@ -253,6 +257,9 @@ class ExperimentConfig:
     seeds_apart: bool = False
     wandb: WandbConfig = dataclasses.field(default_factory=WandbConfig)
     search: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    origins: Mapping[str, Origin] = dataclasses.field(
+        default_factory=dict, compare=False, repr=False
+    )
 
     def __post_init__(self) -> None:
         scalars.settle(self)
@@ -285,6 +292,14 @@ class ExperimentConfig:
         if self.seed < 0:
             raise ConfigError(f"seed must be >= 0, got {self.seed}")
 
+    def origin(self, name: str) -> Origin:
+        """Returns where a setting was written; of a default that it is one."""
+        return self.origins.get(name, DEFAULT)
+
+
+#: Fields of a config that are no settings.
+NOT_WRITTEN = ("origins",)
+
 
 def did_you_mean(name: object, known: Iterable[str]) -> str:
     """Returns the end of a sentence about an unknown name: a suggestion, or a stop."""
@@ -294,7 +309,8 @@ def did_you_mean(name: object, known: Iterable[str]) -> str:
 
 def as_dict(config: ExperimentConfig) -> dict[str, Any]:
     """Returns a config as plain data; `build` of it gives an equal config."""
-    data = {f.name: getattr(config, f.name) for f in dataclasses.fields(config)}
+    names = [field.name for field in dataclasses.fields(config)]
+    data = {name: getattr(config, name) for name in names if name not in NOT_WRITTEN}
     data["env"] = {"id": config.env.id, **_plain(config.env.options)}
     data["bands"] = {metric: list(band) for metric, band in config.bands.items()}
     data["agents"] = [_agent_dict(agent) for agent in config.agents]

@@ -20,8 +20,13 @@ def normalised_search(value: Any, origin: str) -> dict[str, Any]:
             f"{origin}: search must be a mapping such as {{iterations: 10}}, got "
             f"{value!r}"
         )
+    named: dict[str, Any] = {}
     try:
-        named = {search_key(str(name)): option for name, option in value.items()}
+        for name, option in value.items():
+            key = search_key(str(name))
+            if key in named:
+                raise ConfigError(f"search.{key} is given twice, once as {name}")
+            named[key] = option
     except ValueError as error:
         raise ConfigError(f"{origin}: {error}") from error
     if isinstance(named.get(TARGETS), str):

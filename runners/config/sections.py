@@ -4,8 +4,12 @@ import dataclasses
 import typing
 from typing import Any
 
+from paxenv.registry import find
+from paxenv.wording import counted
+from runners.config import merging
 from runners.config.coerce import coerce, frozen
-from runners.config.layers import FIELDS, Layer
+from runners.config.layers import FIELDS
+from runners.config.origins import DEFAULT, Layer, Setting, leaves, plain
 from runners.config.schema import (
     DEFAULT_LEARNER,
     AgentConfig,
@@ -20,22 +24,31 @@ from runners.config.search import build_search
 from runners.evolution.options import ESOptions, option_types
 
 #: Settings of one agent that may stand at the top, for the agent of `player`.
-WEIGHTS = ("model_path", "run_path", "player")
+WEIGHTS = ("model_path", "run_path")
+#: Sections that one runner alone reads.
+READ_BY = {"es": "evo", "search": "es"}
 
 
 def build(layer: Layer) -> ExperimentConfig:
     """Returns the config that merged layers mean.
 
     Raises:
-        ConfigError: If a value does not fit its field.
+        ConfigError: If a value does not fit its field, or two settings contradict each
+            other.
     """
-    data = _with_weights(layer)
+    layer = _with_weights(_with_agents(_with_runner(layer)))
+    agents = [layer[key] for key in merging.agent_keys(layer)]
     values: dict[str, Any] = {}
-    for key, value in data.items():
+    if agents:
+        values["agents"] = tuple(
+            _build_agent(i, plain(a)) for i, a in enumerate(agents)
+        )
+    for key, setting in layer.items():
+        value = plain(setting)
+        if key == merging.NUM_AGENTS or merging.AGENT_KEY.match(key):
+            continue
         if key == "env":
             values[key] = _build_env(value)
-        elif key == "agents":
-            values[key] = tuple(_build_agent(i, a) for i, a in enumerate(value))
         elif key == "wandb":
             values[key] = _build_wandb(value)
         elif key == "bands":
@@ -48,7 +61,11 @@ def build(layer: Layer) -> ExperimentConfig:
             values[key] = build_search(value)
         else:
             values[key] = coerce(value, FIELDS[key], key)
-    return ExperimentConfig(**values)
+    origins = {name: setting.origin for name, setting in leaves(layer)}
+    origins.pop(merging.NUM_AGENTS, None)
+    config = ExperimentConfig(**values, origins=origins)
+    _check_read(config)
+    return config
 
 
 def build_es(value: Layer, where: str = "es") -> ESOptions:
@@ -61,25 +78,115 @@ def build_es(value: Layer, where: str = "es") -> ESOptions:
     return ESOptions(**known, options=own)
 
 
+def _with_runner(layer: Layer) -> Layer:
+    """Returns the layer with `eval` read: true evaluates, false changes nothing.
+
+    Raises:
+        ConfigError: If another runner is asked for in the same place.
+    """
+    layer = dict(layer)
+    asked, runner = layer.pop("eval", None), layer.get("runner")
+    if asked is None or not asked.value:
+        return layer
+    if runner is not None and runner.value != "eval":
+        if runner.origin.height == asked.origin.height:
+            raise ConfigError(
+                f"eval=true{_from(asked)} contradicts runner={runner.value}"
+                f"{_from(runner)}: leave one of them out, or write `paxrun eval`"
+            )
+        if runner.origin.height > asked.origin.height:
+            return layer
+    return {**layer, "runner": Setting("eval", asked.origin)}
+
+
+def _with_agents(layer: Layer) -> Layer:
+    """Returns the layer with a name for every agent of whom anything is said.
+
+    Raises:
+        ConfigError: If an agent is left out between others.
+    """
+    keys = merging.agent_keys(layer)
+    last = merging.agent_index(keys[-1]) if keys else 0
+    named = dict(layer)
+    for index in range(1, last + 1):
+        key = f"agent{index}"
+        entry = layer.get(key)
+        if entry is None and index > 1:
+            raise ConfigError(
+                f"{keys[-1]} is given, but only {counted(index - 1, 'agent')} before "
+                f"it: name {key} too"
+            )
+        if entry is None or "name" not in entry:
+            name = DEFAULT_LEARNER if index == 1 else _usual_opponent(layer)
+            named[key] = {"name": Setting(name, DEFAULT), **(entry or {})}
+    return named
+
+
+def _usual_opponent(layer: Layer) -> str:
+    game = merging.setting_at(layer, "env", "id")
+    return find(str(game.value) if game is not None else EnvConfig().id).opponent
+
+
 def _with_weights(layer: Layer) -> Layer:
-    """Returns the layer with top-level weights moved to the agent of `player`."""
-    data = dict(layer)
-    weights = {key: data.pop(key) for key in WEIGHTS if key in data}
-    player = coerce(weights.pop("player", 1), int, "player")
-    weights = {key: value for key, value in weights.items() if value is not None}
-    agents = data.get("agents") or [{"name": DEFAULT_LEARNER}]
+    """Returns the layer with top-level weights moved to the agent of `player`.
+
+    Raises:
+        ConfigError: If there is no such agent, or it is given other weights beside.
+    """
+    layer = dict(layer)
+    given = {key: layer.pop(key) for key in WEIGHTS if key in layer}
+    weights = {key: s for key, s in given.items() if s.value is not None}
+    player = layer.pop("player", None)
     if not weights:
-        return data
-    if not 1 <= player <= len(agents):
+        if player is not None and player.origin.typed and not given:
+            raise ConfigError(
+                f"player={player.value}{_from(player)} is about whose weights "
+                "model_path names, and there is no model_path"
+            )
+        return layer
+    number = 1 if player is None else coerce(player.value, int, "player")
+    key = f"agent{number}"
+    agents = [plain(layer[k]) for k in merging.agent_keys(layer)]
+    if not agents and number == 1:
+        layer[key] = {"name": Setting(DEFAULT_LEARNER, DEFAULT)}
+    if key not in layer:
+        names = [agent["name"] for agent in agents] or [DEFAULT_LEARNER]
         raise ConfigError(
-            f"model_path is for player {player}, but the agents given are "
-            f"{[agent.get('name') for agent in agents]}: name agent{player}"
+            f"model_path is for player {number}, but the agents given are {names}: "
+            f"name {key}"
         )
-    data["agents"] = [
-        {**agent, **weights} if i == player - 1 else agent
-        for i, agent in enumerate(agents)
-    ]
-    return data
+    entry = dict(layer[key])
+    for name, setting in weights.items():
+        own = merging.setting_at(entry, name)
+        if own is None or own.origin.height < setting.origin.height:
+            entry[name] = setting
+        elif own.origin.height == setting.origin.height and own.value != setting.value:
+            raise ConfigError(
+                f"{name}={setting.value}{_from(setting)} and {key}.{name}={own.value}"
+                f"{_from(own)} are for one agent: leave one of them out, or say whose "
+                "weights they are by player=N"
+            )
+    return {**layer, key: entry}
+
+
+def _check_read(config: ExperimentConfig) -> None:
+    """Raises ConfigError if a word or an option is in a section that nobody reads."""
+    for name, origin in config.origins.items():
+        section = next((part for part in name.split(".")[:2] if part in READ_BY), None)
+        if section is None or not origin.on_command_line:
+            continue
+        runner = READ_BY[section]
+        if config.runner != runner:
+            other = next((s for s, r in READ_BY.items() if r == config.runner), None)
+            hint = f": write {other}.{name.split('.')[-1]}" if other else ""
+            raise ConfigError(
+                f"{origin}: {name} is read by `paxrun {runner}` alone, and this run is "
+                f"of the runner {config.runner}{hint}"
+            )
+
+
+def _from(setting: Setting) -> str:
+    return f" (from {setting.origin})"
 
 
 def _build_env(value: Layer) -> EnvConfig:
@@ -91,8 +198,6 @@ def _build_env(value: Layer) -> EnvConfig:
 
 def _build_agent(index: int, value: Layer) -> AgentConfig:
     where = f"agent{index + 1}"
-    if "name" not in value:
-        raise ConfigError(f"{where} has no name: write {where}=PPO, for example")
     own = [f.name for f in dataclasses.fields(AgentConfig) if f.name != "options"]
     hints = typing.get_type_hints(AgentConfig)
     known = {

@@ -10,7 +10,7 @@ from paxenv.wording import counted
 from paxenv_agents.agent import Agent
 from runners.config import AgentConfig, ConfigError, ExperimentConfig
 from runners.config.coerce import coerce
-from runners.config.schema import UNIFORM_STOP, did_you_mean
+from runners.config.schema import ONE_LEARNER, UNIFORM_STOP, did_you_mean
 from runners.interventions import payoffs
 from runners.interventions.learning import (
     STOP,
@@ -53,7 +53,7 @@ def check_runner(config: ExperimentConfig) -> None:
         for i, agent in enumerate(config.agents):
             if agent.es is not None:
                 _refuse(config, i, OF_LEARNING, searched)
-    if config.runner == "sarl":
+    if config.runner in ONE_LEARNER:
         _check_single(config)
 
 
@@ -220,15 +220,17 @@ def shuffled(config: ExperimentConfig, env: Any) -> Any:
 
 def _check_single(config: ExperimentConfig) -> None:
     rl = "use `paxrun rl`"
-    counts = f"counts trials, and sarl plays without an end: {rl}"
-    part = f"is for a player, and with sarl the others are a part of the game: {rl}"
+    who = config.runner
+    counts = f"counts trials, and {who} plays without an end: {rl}"
+    part = f"is for a player, and with {who} the others are a part of the game: {rl}"
+    of_trials = ("clock", "reset", "stop_after", "self_play_trials")
     for i in range(len(config.agents)):
-        _refuse(config, i, ("reset", "stop_after", "self_play_trials"), counts)
+        _refuse(config, i, of_trials, counts)
         if i > 0:
             _refuse(config, i, ("sample", "show_payoff", "blind_games"), part)
     if config.payoff_sampler is not None:
         raise ConfigError(
-            f"payoff_sampler draws payoffs for trials, and sarl plays without an end: "
+            f"payoff_sampler draws payoffs for trials, and {who} plays without an end: "
             f"{rl}"
         )
 

@@ -10,7 +10,12 @@ import paxenv_agents
 from paxenv.envs.coin_game import CoinGame
 from paxenv.envs.iterated_matrix_game import IteratedMatrixGame
 from paxenv_agents import PairingError, make_agent, registry
-from paxenv_agents.registry import AgentSpec, OptionError, UnknownAgentError, playable
+from paxenv_agents.registry import (
+    AgentSpec,
+    MissingOptionsError,
+    UnknownAgentError,
+    playable,
+)
 
 NAMES = {
     "Random",
@@ -196,13 +201,15 @@ def test_one_player_game_has_nobody_to_cooperate_with():
 def test_an_agent_that_needs_options_says_which():
     with pytest.raises(ValueError, match="MemoryOne needs p and p0: make_agent"):
         make_agent("MemoryOne", IteratedMatrixGame(10))
-    with pytest.raises(OptionError) as caught:
+    with pytest.raises(MissingOptionsError) as caught:
         make_agent("MemoryOne", IteratedMatrixGame(10), p=(1.0, 0.0, 1.0, 0.0))
     assert caught.value.missing == ("p0",)
 
 
 def test_an_unknown_option_names_the_nearest():
-    with pytest.raises(TypeError, match="no option 'generousity'; did you mean 'gener"):
+    with pytest.raises(
+        TypeError, match="no option 'generousity' .* did you mean 'gener"
+    ):
         make_agent("GenerousTitForTat", IteratedMatrixGame(10), generousity=0.3)
 
 
@@ -226,9 +233,9 @@ def test_a_plugins_agent_that_needs_options_says_which(monkeypatch):
     monkeypatch.setattr(registry, "find", lambda name: spec)
     game = IteratedMatrixGame(10)
     assert make_agent("Theirs", game, rate=0.5).rate == 0.5
-    with pytest.raises(OptionError, match="Theirs needs rate: "):
+    with pytest.raises(MissingOptionsError, match="Theirs needs rate: "):
         make_agent("Theirs", game)
-    with pytest.raises(OptionError, match="no option 'rat'; did you mean 'rate'"):
+    with pytest.raises(ValueError, match="no option 'rat' .*; did you mean 'rate'"):
         make_agent("Theirs", game, rat=0.5)
 
 

@@ -46,11 +46,33 @@ def test_bare_settings_mean_run(paxrun):
     )
     assert result.exit_code == 0, result.stderr
     config = yaml.safe_load(result.stdout)
-    assert config["name"] == "ipd/ppo"
+    assert config["name"] == "ipd/ppo+payoff"
     assert config["total_timesteps"] == 1_000_000
     assert config["wandb"]["group"] == "testing"
     assert "CC  player 1 gets -2" in result.stderr
     assert "0 = cooperate, 1 = defect" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "args", [("--seed", "3"), ("--config", "mine.yaml"), ("--quick", "ipd/evo_v_evo")]
+)
+def test_bare_options_mean_run(paxrun, args, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.yaml").write_text("agents: [Grim, AllD]\nrunner: eval\n")
+    result = paxrun(*args, "--dry-run")
+    assert result.exit_code == 0, result.stderr
+    assert "steps of each seed" in result.stdout
+
+
+def test_the_resolved_config_says_where_each_value_came_from(paxrun):
+    words = ("ipd/ppo", "num_envs=10", "--agent2", "AllD", "--seed", "7")
+    result = paxrun("config", "show", *words, "--origins")
+    lines = [" ".join(line.split()) for line in result.stdout.splitlines()]
+    assert "num_envs=10 # 'num_envs=10'" in lines
+    assert "seed=7 # option --seed" in lines
+    assert "agent2.name=AllD # option --agent2" in lines
+    assert "agent1.gamma=0.96 # the experiment ipd/_ppo" in lines
+    assert "plot=true # default" in lines
 
 
 def test_a_dry_run_writes_nothing(paxrun, tmp_path):
@@ -189,6 +211,12 @@ def test_a_payoff_for_a_game_without_one_is_refused(paxrun, tmp_path):
     ("args", "message"),
     [
         (["rl", "num_env=3"], "did you mean 'num_envs'"),
+        (["config", "show", "agent1.gama=1"], "did you mean 'gamma'"),
+        (["eval", "--agent1", "MemoryOne"], "needs p and p0"),
+        (["play", "IPD", "--against", "MemoryOne"], "MemoryOne needs p and p0"),
+        (["rl", "eval=True"], "eval=true (from 'eval=True') contradicts runner=rl"),
+        (["eval", "--run-dir", "gone", "--config", "x"], "brings its own config"),
+        (["probe", "num_outer_steps=3"], "a probe is of one inner episode"),
         (["rl", "+train_iters=3"], "total_timesteps"),
         (["rl", "--agent2", "TitForTatt"], "did you mean TitForTat"),
         (["rl", "ipd/pppo"], "did you mean ipd/ppo"),

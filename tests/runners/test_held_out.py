@@ -1,11 +1,20 @@
 """A finished run's agents against co-players that they were not trained with."""
 
 import json
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from run_fakes import fake_run
 
 from runners.cli import cli
+from runners.config import AgentConfig, ConfigError
+from runners.config.overrides import split_words
+from runners.held_out import Variation, variations
+from runners.summary import Estimate
+
+YAML = "agent2={name: Naive, clock: inner, reset: trial}"
 
 WORDS = ("num_inner_steps=10", "num_envs=4", "total_timesteps=40", "plot=false")
 
@@ -73,3 +82,52 @@ def test_mistakes_are_usage_errors(run_dir, vary, said):
     assert result.exit_code == 2, result.output
     assert said in result.output
     assert CliRunner().invoke(cli, ["held-out", str(run_dir)]).exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("agent2=AllD  seed=3", ["agent2=AllD", "seed=3"]),
+        (f"{YAML} seed=3", [YAML, "seed=3"]),
+        ("agents=[PPO, {name: AllC}]", ["agents=[PPO, {name: AllC}]"]),
+        ("'payoff=CC=3,3 CD=0,5'", ["payoff=CC=3,3 CD=0,5"]),
+        ("payoff='CC=3,3 CD=0,5' seed=1", ["payoff=CC=3,3 CD=0,5", "seed=1"]),
+        ("agent1={name: 'a ] b'}", ["agent1={name: 'a ] b'}"]),
+        ("", []),
+    ],
+)
+def test_spaces_within_brackets_and_quotes_belong_to_a_value(text, words):
+    assert split_words(text) == words
+
+
+@pytest.mark.parametrize("text", ["agent2={name: Naive", "wandb.group='a b"])
+def test_a_bracket_or_quote_that_is_not_closed_is_said(text):
+    with pytest.raises(ConfigError, match="is not closed"):
+        split_words(text)
+
+
+def test_a_change_may_be_a_mapping_of_yaml(tmp_path):
+    """The co-player's settings of training go with it."""
+    second = "{name: PPO, players: [2], num_epochs: 3}"
+    words = (f"agents=[{{name: Tabular, players: [1]}}, {second}]", "num_envs=4")
+    run = fake_run(tmp_path, *words)
+    trained, varied = variations(run.path, [YAML])
+    assert trained.plan.config.agents[1].options == {"num_epochs": 3}
+    assert varied.plan.config.agents[1] == AgentConfig(
+        "Naive", players=(2,), clock="inner", reset="trial"
+    )
+
+
+def test_the_table_keeps_its_words_whole(capsys):
+    from runners.cli import held_out as command
+
+    metrics = {
+        f"episode/{name}/player_{player}": Estimate(-1.344, 0.139, 2, (-1.4, -1.3))
+        for name in command.SHOWN
+        for player in (1, 2)
+    }
+    plan: Any = SimpleNamespace()
+    command._print([Variation(YAML, plan, metrics)])
+    printed = capsys.readouterr().out
+    for word in (*YAML.split(), "-1.344 ± 0.139"):
+        assert word in printed

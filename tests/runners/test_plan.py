@@ -42,6 +42,18 @@ def test_one_agent_may_play_several_seats():
         (["agent1.num_epochs=1.5"], r"agent1\.num_epochs must be a whole number"),
         (["agent1.learning_rate=-2"], "learning_rate must be a finite number >= 0"),
         (["agent2.noise=1"], "agent2: TitForTat has no option 'noise'"),
+        (["agent1.lerning_rate=1", "agent1=Naive"], "did you mean 'learning_rate'"),
+        (
+            ["agent1.num_epochs=2", "agent1=Grim"],
+            "set by 'agent1.num_epochs=2', and agent1 is Grim by 'agent1=Grim'",
+        ),
+        (
+            ["eval=true", "agent1=MemoryOne"],
+            "MemoryOne needs p and p0: write agent1.p=",
+        ),
+        (["runner=sarl", "agent1.clock=inner"], "agent1.clock counts trials, and sarl"),
+        (["runner=online", "agent1.reset=trial"], "counts trials, and online"),
+        (["runner=evo", "agent2.clock=trial"], "agent2.clock=trial .* on the clock in"),
     ],
 )
 def test_a_mistake_about_agents_says_which_and_the_fix(words, message):
@@ -101,6 +113,53 @@ def test_a_payoff_with_exchanged_labels_is_played_and_noticed():
     assert "0 = cooperate, 1 = defect" in notice
     assert "[[-1,-1],[-3,0],[0,-3],[-2,-2]]" in notice
     assert plan.params.payoff_matrix.ravel()[:2].tolist() == [-2.0, -2.0]
+
+
+def test_what_is_about_training_is_noticed_in_an_evaluation():
+    plan = plan_of("eval=true", "agents=[Grim, AllD]", total_timesteps="9")
+    assert plan.notices == (
+        "option --total-timesteps: total_timesteps is about training, and eval does "
+        "not train",
+    )
+
+
+@pytest.fixture
+def saved(monkeypatch):
+    """Weights of a naive learner with one hidden layer of four, at any path."""
+    from runners import seating
+
+    record = {"agent": "Naive", "config": {"hidden_sizes": [4], "gamma": 0.5}}
+    monkeypatch.setattr(seating, "saved_record", lambda agent: record)
+    return "weights.msgpack"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (
+            ["agent1=TitForTat", "agent2=Naive"],
+            "agent1 is TitForTat .* holds Naive: .* or player=2, who is Naive",
+        ),
+        (["agent1=PPO"], "agent1 is PPO .* holds Naive: write agent1=Naive$"),
+    ],
+)
+def test_weights_of_another_agent_than_the_one_named_are_refused(saved, words, message):
+    with pytest.raises(ConfigError, match=message):
+        plan_of("eval=true", *words, model_path=saved)
+
+
+def test_weights_of_another_agent_than_the_usual_one_are_played_and_noticed(saved):
+    plan = plan_of("eval=true", model_path=saved)
+    assert plan.names == ("Naive", "TitForTat")
+    assert plan.notices == ("agent1 is Naive, not PPO: weights.msgpack holds it",)
+    assert (plan.config.name, plan.config.bands) == ("IPD/Naive_v_TitForTat", {})
+
+
+def test_the_config_shows_the_options_that_weights_were_trained_with(saved):
+    plan = plan_of("eval=true", "agent1.gamma=0.25", model_path=saved)
+    assert plan.config.agents[0].options == {"hidden_sizes": (4,), "gamma": 0.25}
+    assert plan.experiment.slots[0].agent.config.hidden_sizes == (4,)
+    assert plan.experiment.slots[0].agent.config.gamma == 0.25
 
 
 def test_an_untrained_learner_is_noticed_in_an_evaluation():

@@ -150,7 +150,8 @@ def test_options_of_a_search_are_settings_of_the_section_search(paxrun):
         (("num_seeds=2",), "num_seeds=1"),
         (("fsdp_devices=2",), "fsdp_devices"),
         (("eval_interval=100",), "eval_interval"),
-        (("--agent1", "Grim"), "nobody learns"),
+        (("--agent1", "Grim"), "agent1: Grim has no option 'tabular'"),
+        (("agent1.learning=false",), "nobody learns"),
     ],
 )
 def test_a_mistake_is_found_before_anything_runs(paxrun, words, said):
