@@ -169,9 +169,14 @@ def _wrong_options(name: str, agent_class: Any, said: str) -> Exception | None:
 
 
 def _option_names(maker: Any) -> list[str]:
-    known = [*inspect.signature(maker).parameters]
-    if hasattr(maker, "from_env"):
-        known += inspect.signature(maker.from_env).parameters
+    if dataclasses.is_dataclass(maker):
+        known = [field.name for field in dataclasses.fields(maker) if field.init]
+    else:
+        parameters = [*inspect.signature(maker).parameters.values()]
+        if hasattr(maker, "from_env"):
+            parameters += inspect.signature(maker.from_env).parameters.values()
+        several = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+        known = [p.name for p in parameters if p.kind not in several]
     no_options = ("observation_space", "action_space", "env", "player", "config")
     return [name for name in dict.fromkeys(known) if name not in no_options]
 

@@ -10,7 +10,7 @@ import numpy as np
 from paxenv.registry import closest
 from paxenv.wording import counted
 from runners import figures, jsonl
-from runners.config import ConfigError
+from runners.config import ConfigError, experiment_of
 from runners.differences import differing, in_words, settings_of
 from runners.metric_names import words
 from runners.run_dir import RunDir
@@ -237,7 +237,8 @@ def _add(
     """Puts a run's seeds into the pool of its setting."""
     meta = run.read_meta()
     settings = settings_of(run)
-    parts = [meta.get("experiment") or run.path.name, meta.get("name")]
+    experiment = experiment_of(meta.get("experiment") or run.path.name)
+    parts = [experiment, meta.get("name")]
     label = " ".join(part for part in parts if part)
     key = repr((meta.get("experiment"), sorted(settings.items(), key=str)))
     pool = pools.setdefault(key, _Pool([], settings))

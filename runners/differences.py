@@ -9,7 +9,7 @@ from runners.run_dir import RunDir
 #: Settings that do not change what is learnt: runs that differ only in them are
 #: repetitions.
 NOT_A_SETTING = (
-    *("name", "description", "expected", "source", "seed", "num_seeds"),
+    *("name", "description", "expected", "source", "bands", "seed", "num_seeds"),
     *("log_interval", "chunk_size", "exp_dir", "save_dir", "tensorboard", "wandb"),
 )
 

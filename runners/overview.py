@@ -10,7 +10,7 @@ from typing import Any
 
 from paxenv.paths import local_path
 from runners import jsonl
-from runners.config import ConfigError
+from runners.config import ConfigError, experiment_of
 from runners.config.documents import parse
 from runners.differences import differing, settings_of
 from runners.run_dir import RunDir, find_runs
@@ -72,7 +72,7 @@ def overviews(runs: Sequence[RunDir]) -> list[Overview]:
     rows = [overview(run) for run in runs]
     groups: dict[str, list[int]] = {}
     for i, row in enumerate(rows):
-        groups.setdefault(row.experiment, []).append(i)
+        groups.setdefault(experiment_of(row.experiment), []).append(i)
     for places in groups.values():
         if len(places) == 1:
             continue

@@ -1,5 +1,6 @@
 """Experiments as data: YAML, overrides and options into frozen dataclasses."""
 
+from runners.config.claims import experiment_of
 from runners.config.loader import (
     DEFAULT_EXPERIMENT,
     experiment_names,
@@ -29,6 +30,7 @@ __all__ = [
     "Origin",
     "WandbConfig",
     "experiment_names",
+    "experiment_of",
     "experiment_text",
     "load",
     "load_small",

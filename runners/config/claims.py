@@ -17,6 +17,11 @@ SIGN = "+"
 OTHER_NAME = Origin("default", "the experiment, and what differs from it")
 
 
+def experiment_of(name: str) -> str:
+    """Returns the experiment that a run's name says it is of, or departs from."""
+    return name.partition(SIGN)[0]
+
+
 def inherited(base: Layer, layer: Layer) -> Layer:
     """Returns `base` with `layer` on top, as an experiment of its own.
 

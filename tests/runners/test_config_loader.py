@@ -107,7 +107,7 @@ def test_the_same_agent_keeps_its_settings():
 
 
 def test_an_agent_beyond_the_last_one_is_an_error():
-    with pytest.raises(ConfigError, match="agent4 is given, but there are only 2"):
+    with pytest.raises(ConfigError, match="agent4 is given, but only 2 agents"):
         load(["ipd/ppo", "agent4=AllC"])
 
 
