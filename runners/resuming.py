@@ -121,7 +121,8 @@ def _settings(config: ExperimentConfig) -> dict[str, Any]:
 
 
 def _mend(run: RunDir, config: ExperimentConfig) -> None:
-    """Writes the facts about a run anew, with a warning, if their file is damaged."""
+    """Makes what a kill or a crash has left out or cut off; warns of what was cut."""
+    run.make_folders()
     try:
         run.read_meta()
     except ConfigError as error:

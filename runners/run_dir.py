@@ -58,13 +58,17 @@ class RunDir:
         run.describe(config, argv)
         run.write_config(config)
         _write(run.path / "overrides.txt", "\n".join(argv) + "\n")
-        for folder in ("logs", "models", "artifacts"):
-            (run.path / folder).mkdir()
+        run.make_folders()
         return run
 
     def write_config(self, config: ExperimentConfig) -> None:
         """Writes the resolved config."""
         _write(self.config, to_yaml(config))
+
+    def make_folders(self) -> None:
+        """Makes the folders in it that are missing."""
+        for folder in ("logs", "models", "artifacts"):
+            (self.path / folder).mkdir(exist_ok=True)
 
     def describe(self, config: ExperimentConfig, argv: Sequence[str]) -> None:
         """Writes what is known of a run before it starts."""

@@ -98,6 +98,7 @@ class CheckpointStore:
         self._keep_best = keep_best
         self._writer: ocp.AsyncCheckpointer | None = None
         self._pending: Path | None = None
+        self._last: Path | None = None
         self._swept = False
 
     def __enter__(self) -> "CheckpointStore":
@@ -205,6 +206,10 @@ class CheckpointStore:
         self.wait()
         return files.saved_names(self.folder)
 
+    def is_empty(self) -> bool:
+        """Whether there is no checkpoint at all."""
+        return not self.steps() and not self.names()
+
     def clear(self) -> None:
         """Deletes every checkpoint of the folder, and nothing else in it."""
         self.wait()
@@ -229,7 +234,9 @@ class CheckpointStore:
             if self._writer is not None:
                 self._writer.wait_until_finished()
         except Exception as error:
-            raise SaveError(f"cannot save the checkpoint {path}: {error}") from error
+            raise SaveError(
+                f"cannot save the checkpoint {self._last}: {error}"
+            ) from error
         if path is not None and jax.process_index() == 0:
             files.put_in_place(path)
             self._prune()
@@ -265,6 +272,7 @@ class CheckpointStore:
         stored = tree.storable(named)
         if stored:
             items[files.STATE_ITEM] = ocp.args.PyTreeSave(stored)
+        self._last = path
         try:
             self._sweep()
             target = files.spare(path, "new") if path.exists() else path

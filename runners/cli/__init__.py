@@ -97,9 +97,9 @@ def cli() -> None:
 
 def main() -> None:
     """Runs the command line: 0 done, 1 failed, 2 a user's mistake, 130 interrupted."""
-    from runners.cli.console import adapt_streams
+    from runners.cli.console import adapt_console
 
-    adapt_streams()
+    adapt_console()
     cli(prog_name="paxrun" if sys.argv[0].endswith("paxrun") else "python -m runners")
 
 

@@ -44,7 +44,7 @@ from runners.on_policy.setup import (
 from runners.on_policy.statistics import Statistics
 from runners.places import check_writable, locked
 from runners.program import Rows
-from runners.sinks import Position
+from runners.sinks import START, Position
 
 __all__ = ["EVENTS", "OnPolicyRunner", "register_algorithm"]
 
@@ -241,6 +241,9 @@ class OnPolicyRunner:
             NonFiniteError: If training diverges.
             InUseError: If another run is writing to the same folders.
         """
+        if self.iteration == 0 and self._store is not None and self._store.is_empty():
+            # What was logged there is of a training that never came to a checkpoint.
+            self._log.resume(START)
         end = last_iteration(
             self.program, self._wanted, total_timesteps, num_iterations
         )
