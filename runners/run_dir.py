@@ -162,8 +162,10 @@ class RunDir:
 
     @property
     def argv(self) -> list[str]:
-        """The words of the command line."""
+        """The words of the command line, as far as they were written."""
         path = self.path / "overrides.txt"
+        if not path.is_file():
+            return []
         return path.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
 
     def read_meta(self) -> dict[str, Any]:
