@@ -91,6 +91,11 @@ def update_row(
     return _float32(row)
 
 
+def is_metric(name: str) -> bool:
+    """Returns whether an entry of a row is a metric, and no part of several rows."""
+    return name not in NOT_LOGGED and not name.startswith(TOTALS)
+
+
 def finite(tree: Any) -> jax.Array:
     """Returns whether no float of a pytree is NaN or infinite, as a bool scalar."""
     leaves = [

@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from runners.rows import NOT_LOGGED, TOTALS, WINDOW
+from runners.rows import WINDOW, is_metric
 from runners.sinks import group, numbers
 
 _PLAYER = "player_1"
@@ -49,7 +49,9 @@ def named(metrics: Mapping[str, Any], *, components: bool = True) -> dict[str, f
         components: Whether parts of rewards are shown.
     """
     shown = {}
-    for name, value in numbers(_logged(metrics)).items():
+    for name, value in numbers(
+        {n: x for n, x in metrics.items() if is_metric(n)}
+    ).items():
         if name in _SOCIAL or (not components and group(name) == "reward_components"):
             continue
         value = -value if name == _NEGATED else value
@@ -58,14 +60,6 @@ def named(metrics: Mapping[str, Any], *, components: bool = True) -> dict[str, f
         own = name.replace(f"train/{_PLAYER}/", "train/", 1)
         shown |= dict.fromkeys(_NAMES.get(name, (own,)), value)
     return shown
-
-
-def _logged(metrics: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        name: value
-        for name, value in metrics.items()
-        if name not in NOT_LOGGED and not name.startswith(TOTALS)
-    }
 
 
 #: Lists of `learn`'s history, by the metric that each of them holds.

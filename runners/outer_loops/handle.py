@@ -13,6 +13,7 @@ from paxenv_agents import structure
 from paxenv_agents.agent import Agent
 from paxenv_agents.types import MemoryState, Sample, Stats, TrainingState
 from runners.intervals import Interval
+from runners.joined_rows import JoinedRows
 from runners.one_player import game_of, num_games
 from runners.outer_loops import inner_loop, targets
 from runners.outer_loops.hooks import Hook
@@ -20,6 +21,7 @@ from runners.outer_loops.inner_loop import InnerLoop, InnerState
 from runners.outer_loops.outer_config import OuterConfig
 from runners.outer_loops.search_dims import ALIASES
 from runners.program import EVALUATION
+from runners.rows import is_metric
 from runners.runner_config import RunnerConfig
 
 #: Seconds of a compiled call that are aimed at.
@@ -38,6 +40,7 @@ class AgentHandle:
         env_params: The game's numbers.
         iteration: Iterations of the inner loop so far, over all games.
         env_steps: Environment steps so far.
+        rows: The iterations since the last row of the log.
         should_stop: Asked between compiled calls whether training is to end early.
         on_row: Told the metrics that are due.
     """
@@ -71,6 +74,7 @@ class AgentHandle:
         self.should_stop: Callable[[], bool] = lambda: False
         self.on_row: OnRow | None = None
         self.iteration = self.env_steps = 0
+        self.rows = JoinedRows(game_of(env))
         self._key, self._hooks, self._visits = key, tuple(hooks), 0
         self._agent = agent
         self.loop = self._make_loop(agent, game_of(env))
@@ -194,6 +198,7 @@ class AgentHandle:
                     f"the agent was made for the {what} {have}, {game.name} has {found}"
                 )
         self.loop = self._make_loop(self._agent, game)
+        self.rows = JoinedRows(game)
         self.env_params = game.default_params if env_params is None else env_params
         self.state = self._begun(self.state.learner, self.state.hooks)
 
@@ -206,28 +211,40 @@ class AgentHandle:
 
         Returns:
             `env_step` and `step`, environment steps so far; `iteration`; and the
-            metrics of the last iteration, by name.
+            metrics of the last iteration, by name. Rows for the log are of all
+            iterations since the last one.
         """
         left = self.loop.iterations(num_steps)
         per_iteration = self.loop.steps_per_iteration
         interval = Interval(self.config.log_interval, per_iteration)
-        done, length, row = 0, 8, {}
-        while done < left and not self.should_stop():
-            due, began = interval.next_due(done), time.perf_counter()
-            ends = min(left, done + length, left if due is None else due)
-            self.state, row = inner_loop.advance_compiled(
-                self.loop, self.state, jnp.int32(ends - done)
-            )
-            jax.block_until_ready(row)
+        end = self.iteration + left
+        length, last = 8, {}
+        while self.iteration < end and not self.should_stop():
+            began, due = time.perf_counter(), interval.next_due(self.iteration)
+            stop = min(end, self.iteration + length, end if due is None else due)
+            last = self._advance(stop - self.iteration)
             taken = time.perf_counter() - began
             length = 2 * length if taken < CALL_SECONDS else max(1, length // 2)
-            self.iteration += ends - done
-            self.env_steps += (ends - done) * per_iteration
-            done = ends
-            if self.on_row is not None and (interval.is_due(done) or done == left):
-                self.on_row(self.iteration, self.env_steps, _numbers(row))
+            length = min(length, inner_loop.ROWS)
+            self.env_steps += (stop - self.iteration) * per_iteration
+            self.iteration = stop
+            if interval.is_due(stop) or stop == end:
+                row = {name: float(x[0]) for name, x in self.rows.take().items()}
+                if self.on_row is not None:
+                    self.on_row(stop, self.env_steps, row)
         clock = {"step": self.env_steps, "env_step": self.env_steps}
-        return {**clock, "iteration": self.iteration, **_numbers(row)}
+        return {**clock, "iteration": self.iteration, **last}
+
+    def _advance(self, num_iterations: int) -> dict[str, float]:
+        """Runs iterations and returns the metrics of the last one."""
+        self.state, buffer = inner_loop.advance_rows_compiled(
+            self.loop, self.state, jnp.int32(num_iterations)
+        )
+        rows = {
+            name: np.asarray(x)[None, :num_iterations] for name, x in buffer.items()
+        }
+        self.rows.add(rows)
+        return {name: float(x[0, -1]) for name, x in rows.items() if is_metric(name)}
 
     def evaluate(self, key: jax.Array | None = None) -> dict[str, Any]:
         """Returns statistics of whole episodes in games of their own, by name.
@@ -329,10 +346,6 @@ def as_statistics(named: dict[str, Any]) -> dict[str, Any]:
     numbers: dict[str, Any] = {name: float(x) for name, x in named.items()}
     numbers["eval/n_episodes"] = int(named["eval/n_episodes"])
     return numbers
-
-
-def _numbers(row: dict[str, Any]) -> dict[str, float]:
-    return {name: float(x) for name, x in row.items()}
 
 
 def _shapes(tree: Any) -> Any:

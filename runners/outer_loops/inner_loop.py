@@ -1,7 +1,6 @@
 """The inner loop as pure functions: begin, train for some iterations, evaluate."""
 
 import dataclasses
-import functools
 from typing import Any
 
 import jax
@@ -21,6 +20,8 @@ from runners.whole_episodes import play_episodes
 
 #: Tag of the learner's own draws under the key of an inner loop.
 LEARNER = 6
+#: Most iterations of one call that returns their rows.
+ROWS = 256
 
 
 class InnerState(struct.PyTreeNode):
@@ -29,10 +30,13 @@ class InnerState(struct.PyTreeNode):
     Attributes:
         run: Games, training state, keys.
         hooks: The hooks' states.
+        seen: The metrics of the last iteration, NaN before the first; {} where no
+            hook asks for them.
     """
 
     run: RunState
     hooks: tuple[Any, ...] = ()
+    seen: Row = struct.field(default_factory=dict)
 
     @property
     def learner(self) -> TrainingState:
@@ -125,39 +129,60 @@ def begin(
     """
     learner = learner.replace(key=jax.random.fold_in(key, LEARNER))
     run = loop.experiment.begin(key, env_params, (learner,))
-    return InnerState(run, hooks.begin(loop.hooks, carried))
+    state = InnerState(run, hooks.begin(loop.hooks, carried))
+    if not loop.hooks:
+        return state
+    return state.replace(seen=_nothing(loop, run))
+
+
+def _nothing(loop: InnerLoop, run: RunState, num_rows: int | None = None) -> Row:
+    """Returns the metrics of no iteration, NaN; with an axis of rows if it is said."""
+    shapes = jax.eval_shape(lambda s: iterate(loop.experiment, s)[1], run)
+    lead = () if num_rows is None else (num_rows,)
+    return jax.tree.map(lambda x: jnp.full((*lead, *x.shape), jnp.nan, x.dtype), shapes)
 
 
 def advance(
     loop: InnerLoop, state: InnerState, num_iterations: jax.Array
-) -> tuple[InnerState, Row]:
-    """Runs iterations and returns (state, metrics of the last one).
-
-    Pure; the number is traced, so one compile serves every length. The metrics of no
-    iteration at all are NaN.
-    """
-    step = functools.partial(_iteration, loop)
-    shapes = jax.eval_shape(lambda s: iterate(loop.experiment, s)[1], state.run)
-    nothing = jax.tree.map(lambda x: jnp.full(x.shape, jnp.nan, x.dtype), shapes)
+) -> InnerState:
+    """Runs iterations; pure. The number is traced, so one compile serves them all."""
     return jax.lax.fori_loop(
-        0, num_iterations, lambda _, carry: step(*carry), (state, nothing)
+        0, num_iterations, lambda _, state: _iteration(loop, state)[0], state
     )
 
 
-def _iteration(loop: InnerLoop, state: InnerState, row: Row) -> tuple[InnerState, Row]:
+def advance_rows(
+    loop: InnerLoop, state: InnerState, num_iterations: jax.Array
+) -> tuple[InnerState, Row]:
+    """Runs at most `ROWS` iterations and returns (state, rows), leaves `[ROWS, ...]`.
+
+    The rows hold what several of them are joined from; those not run are NaN.
+    """
+    experiment = dataclasses.replace(loop.experiment, keep_parts=True)
+    loop = dataclasses.replace(loop, experiment=experiment)
+
+    def step(i: jax.Array, carry: tuple[InnerState, Row]) -> tuple[InnerState, Row]:
+        state, row = _iteration(loop, carry[0])
+        return state, jax.tree.map(lambda b, x: b.at[i].set(x), carry[1], row)
+
+    opening = (state, _nothing(loop, state.run, ROWS))
+    return jax.lax.fori_loop(0, num_iterations, step, opening)
+
+
+def _iteration(loop: InnerLoop, state: InnerState) -> tuple[InnerState, Row]:
     if not loop.hooks:
         run, row = iterate(loop.experiment, state.run)
         return state.replace(run=run), row
-    state = _hooked(loop, "pre_update", state, row, state.run.iteration)
+    state = _hooked(loop, "pre_update", state, state.run.iteration)
     run, row = iterate(loop.experiment, state.run)
-    state = state.replace(run=run)
-    return _hooked(loop, "post_update", state, row, run.iteration - 1), row
+    state = state.replace(run=run, seen={name: row[name] for name in state.seen})
+    return _hooked(loop, "post_update", state, run.iteration - 1), row
 
 
 def _hooked(
-    loop: InnerLoop, event: str, state: InnerState, row: Row, iteration: jax.Array
+    loop: InnerLoop, event: str, state: InnerState, iteration: jax.Array
 ) -> InnerState:
-    context = HookContext(state.learner.hyper, row, iteration)
+    context = HookContext(state.learner.hyper, state.seen, iteration)
     states, hyper = hooks.call(loop.hooks, event, state.hooks, context)
     run = with_learner(state.run, state.learner.replace(hyper=hyper))
     return state.replace(run=run, hooks=states)
@@ -188,7 +213,7 @@ def evaluate(
 
 #: Compiled: static loop.
 begin_compiled = structure.jit("loop")(begin)
-advance_compiled = structure.jit("loop")(advance)
+advance_rows_compiled = structure.jit("loop")(advance_rows)
 evaluate_compiled = structure.jit("loop")(evaluate)
 
 

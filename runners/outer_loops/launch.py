@@ -229,6 +229,7 @@ class _Run:
 
         state, meta = store.restore(template, which)
         self.runner.restore(state)
+        self.runner.agent.rows.load(meta["outer"].get("rows"))
         self._saved, self._seconds = int(meta["iteration"]), float(meta["seconds"])
         self._previous = self._done
         # The evaluation of the end comes after the last checkpoint.

@@ -142,7 +142,7 @@ class OuterRunner(abc.ABC):
 
     def about(self) -> dict[str, Any]:
         """Returns what must be known of a snapshot before it is read; JSON."""
-        return {}
+        return {"rows": self.agent.rows.saved()}
 
     def template(self, about: dict[str, Any]) -> Any:
         """Returns what a snapshot looks like, to read it from a file.

@@ -118,7 +118,7 @@ def _once(
     )
     state = inner_loop.begin(loop, learner, env_params, parent.train_key, parent.hooks)
     if trial.trains:
-        state, _ = inner_loop.advance(loop, state, num_iterations)
+        state = inner_loop.advance(loop, state, num_iterations)
     game = env_params if trial.own_game else parent.env_params
     statistics = inner_loop.evaluate(loop, state.learner, game, parent.eval_key)
     steps = state.learner.timesteps - parent.learner.timesteps

@@ -209,6 +209,39 @@ def test_rows_are_logged_where_they_are_due():
     runner.on_row = lambda iteration, steps, row: rows.append((iteration, steps))
     runner.train(20)
     assert rows == [(2, 8), (4, 16), (5, 20)]
+    runner.train(4)
+    assert rows[3:] == [(6, 24)]  # Due where it would be in one training.
+
+
+def test_a_row_is_about_all_iterations_since_the_last_one():
+    """Two episodes of two steps end in each update of 4 steps; the level rises."""
+    runner = online(OuterConfig(num_steps=12, eval_episodes=3, log_interval=8))
+    rows = []
+    runner.on_row = lambda i, steps, row: rows.append(row)
+    train, _ = runner.run()
+    assert [row["episode/count"] for row in rows] == [4, 2]
+    # Levels 0, 0.25 and 0.5, each paid twice an episode.
+    means = [row["episode/return/player_1"] for row in rows]
+    assert means == pytest.approx([0.25, 1.0])
+    last = [row["episode/return_last_100/player_1"] for row in rows]
+    assert last == pytest.approx([0.25, 0.5])
+    assert train["episode/count"] == 2
+
+
+def test_what_a_hook_sees_does_not_depend_on_where_calls_end():
+    """The metrics of the iteration before, also across two calls of train."""
+
+    def look(seen, context):
+        return jnp.append(seen[1:], context.metrics["train/player_1/loss/total"]), {}
+
+    hook = Hook(lambda: jnp.zeros(3), look, event="pre_update")
+    whole, parts = online(hooks=(hook,)), online(hooks=(hook,))
+    whole.train(12)
+    for _ in range(3):
+        parts.train(4)
+    (seen,), (wanted,) = parts.agent.hook_states, whole.agent.hook_states
+    np.testing.assert_array_equal(seen, wanted)
+    np.testing.assert_allclose(seen, [np.nan, -0.25, -0.5])
 
 
 @pytest.mark.parametrize(
