@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from rich.console import Console
 from rich.table import Table
@@ -91,7 +91,7 @@ def captions(outcome: Outcome) -> list[str]:
     named = by_name(outcome.evaluation)
     acting = "actions sampled" if outcome.mode == "sampled" else "greedy actions"
     steps = plan.env.num_inner_steps * plan.env.num_outer_steps
-    each = f"of {counted(steps, 'step')}"
+    each = f"of {counted(steps, 'step')}{_if_shorter(plan, named)}"
     games = f"{counted(plan.num_eval_games, 'game')} {each} {_who_learns(plan)}"
     if plan.evolves:
         learning = any(slot.learns for slot in plan.experiment.slots)
@@ -233,6 +233,14 @@ def _with_share(
     if share is not None and share.mean > 0:
         cell.append(f"  {share.mean:6.1%}", style="dim")
     return cell
+
+
+def _if_shorter(plan: Plan, named: Mapping[Name, Estimate]) -> str:
+    """Returns what was played of a game's steps, if episodes ended before."""
+    length = named.get(Name("length"))
+    played = plan.env.num_outer_steps * length.mean if length else math.nan
+    most = plan.env.num_inner_steps * plan.env.num_outer_steps
+    return f" at most, {played:.1f} in the mean," if played < most - 1e-3 else ""
 
 
 def number(value: Estimate) -> str:

@@ -70,6 +70,15 @@ def test_the_table_has_means_and_intervals_of_each_player():
     assert "loss" not in text
 
 
+@pytest.mark.parametrize(
+    ("length", "told"),
+    [(100.0, "games of 100 steps"), (40.25, "of 100 steps at most, 40.2 in the mean,")],
+)
+def test_the_caption_says_how_many_steps_were_really_played(length, told):
+    metrics = {**METRICS, "episode/length": [length, length]}
+    assert told in captions(outcome_of(metrics))[0]
+
+
 def test_one_seed_shows_no_interval_and_says_why():
     single = {name: values[:1] for name, values in METRICS.items()}
     outcome = outcome_of(single, "num_seeds=1")
