@@ -11,6 +11,8 @@ from runners.run_dir import RunDir
 NOT_A_SETTING = (
     *("name", "description", "expected", "source", "bands", "seed", "num_seeds"),
     *("log_interval", "chunk_size", "exp_dir", "save_dir", "tensorboard", "wandb"),
+    *("seeds_apart", "plot", "checkpoint_interval", "max_checkpoints"),
+    *("keep_period", "non_finite"),
 )
 
 
