@@ -72,7 +72,10 @@ def test_the_table_has_means_and_intervals_of_each_player():
 
 @pytest.mark.parametrize(
     ("length", "told"),
-    [(100.0, "games of 100 steps"), (40.25, "of 100 steps at most, 40.2 in the mean,")],
+    [
+        (150.0, "games of 150 steps w"),
+        (40.25, "of 150 steps at most, 40.2 in the mean,"),
+    ],
 )
 def test_the_caption_says_how_many_steps_were_really_played(length, told):
     metrics = {**METRICS, "episode/length": [length, length]}
