@@ -8,6 +8,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from paxenv import platforms
+
 NAMESPACE = "pax"
 MAX_SUGGESTIONS = 3
 #: What other libraries call an option of ours, which no spelling would suggest.
@@ -102,10 +104,12 @@ def make(id: str, **kwargs: Any) -> tuple[Any, Any]:
         UnknownGameError: If no game has this id.
         UnknownOptionError: If the game has no such option.
         ValueError: If an option has a value the game refuses.
+        platforms.PlatformError: If JAX cannot start on what `JAX_PLATFORMS` names.
 
     Example:
         >>> env, params = paxenv.make("IPD", num_inner_steps=10)
     """
+    platforms.check()
     spec = find(id)
     function = spec.load()
     merged = {**spec.kwargs, **kwargs}

@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from paxenv import keys
+from paxenv import keys, platforms
 from runners.counts import count
 
 #: Fewer threads than this, and programs on several virtual CPU devices can wait for
@@ -22,6 +22,7 @@ def get_num_devices(requested: int | None = None) -> int:
     Raises:
         ValueError: If there are fewer devices than requested.
     """
+    platforms.check()
     available = jax.device_count()
     if requested is None:
         return available
@@ -41,6 +42,7 @@ def ensure_devices(num_devices: int) -> None:
         ValueError: If there are fewer devices, and why.
     """
     request_cpu_devices(num_devices)
+    platforms.check()
     available = jax.local_device_count()
     if available < num_devices:
         raise ValueError(_too_few(num_devices, available))

@@ -7,6 +7,7 @@ import jax
 import numpy as np
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
+from paxenv import platforms
 from runners.counts import count
 
 #: Games are spread over both axes, large parameters over "fsdp".
@@ -26,6 +27,7 @@ def make_mesh(num_fsdp_devices: int, num_devices: int | None = None) -> Mesh:
         ValueError: If there are fewer devices, `num_fsdp_devices` does not divide
             their number, or some devices of several processes would be left out.
     """
+    platforms.check()
     available = jax.device_count()
     num_devices = available if num_devices is None else num_devices
     num_devices = count("num_devices", num_devices)

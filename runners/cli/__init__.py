@@ -75,6 +75,18 @@ class LazyGroup(click.Group):
             args = ["run", *args]
         return super().parse_args(ctx, args)
 
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except (AssertionError, RuntimeError) as error:
+            # JAX starts with the first array, wherever that is made.
+            from paxenv.platforms import fault
+
+            message = fault()
+            if message is None:
+                raise
+            raise click.UsageError(message, ctx) from error
+
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         name = args[0]
         if not name.startswith("-") and self.get_command(ctx, name) is None:
