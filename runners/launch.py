@@ -188,10 +188,12 @@ def _run(
 ) -> tuple[Outcome, RunDir]:
     trains = plan.config.runner != "eval"
     try:
-        observer.on_compile("training" if trains else "evaluation")
+        what = "training" if trains else "evaluation"
+        observer.on_compile(what)
         program.compile()
         compile_seconds = time.perf_counter() - began
         run_dir.write_meta(device=_device(), compile_seconds=round(compile_seconds, 3))
+        observer.on_run(what)
         if trains:
             training = training or Training(plan, program, run_dir)
             outcome = _train(training, observer, compile_seconds)

@@ -13,6 +13,9 @@ class Observer:
     def on_compile(self, what: str) -> None:
         """A program is free of mistakes and is being compiled."""
 
+    def on_run(self, what: str) -> None:
+        """A program has been compiled and is being run."""
+
     def on_start(self, run_dir: RunDir) -> None:
         """The run directory exists."""
 

@@ -15,7 +15,7 @@ from paxenv.paths import local_path
 from paxenv_agents.agent import Agent
 from paxenv_agents.lineup import Slot
 from paxenv_agents.types import TrainingState
-from runners import host_replay_program, reward_curve
+from runners import host_replay_program, progress, reward_curve
 from runners.checkpoints import settings
 from runners.checkpoints.files import DamagedError, find_checkpoint, read_record
 from runners.checkpoints.journal import Journal
@@ -112,7 +112,8 @@ class Trainer:
             keep_parts=True,
             mesh=self.mesh,
         )
-        self.program = self._program()
+        with self._shown():
+            self.program = self._program()
         self.history: dict[str, np.ndarray] = {}
         self.episode_returns: list[float] = []
         self.metrics_log: list[dict[str, Any]] = []
@@ -169,8 +170,9 @@ class Trainer:
         try:
             position = self._start(store)
             self._open_logs(position)
-            with Interrupt() as interrupt:
-                self._loop(store).run(lambda: interrupt.requested)
+            with Interrupt() as interrupt, self._shown() as line:
+                line.doing("compiling", "training")
+                self._loop(store, line).run(lambda: interrupt.requested)
                 self._save(store)
         finally:
             if store is not None:
@@ -181,7 +183,12 @@ class Trainer:
         if self.config.plot:
             self._plot()
 
-    def _loop(self, store: CheckpointStore | None) -> Loop:
+    def _shown(self) -> contextlib.AbstractContextManager[progress.Line]:
+        title = f"{type(self.agent).__name__} in {self.env.name}"
+        asked = self.config.progress and jax.process_index() == 0
+        return progress.shown(title, self.num_iterations, asked=asked)
+
+    def _loop(self, store: CheckpointStore | None, line: progress.Line) -> Loop:
         per_iteration = self.experiment.steps_per_iteration
         config = self.config
         tasks = [
@@ -195,7 +202,7 @@ class Trainer:
         return Loop(
             program,
             self.num_iterations,
-            on_chunk=(self._keep,),
+            on_chunk=(self._keep, lambda chunk: line.advance(chunk.last)),
             tasks=tasks,
             seconds=self._seconds,
         )

@@ -1,19 +1,11 @@
-"""What a person sees while an experiment runs: on standard error, quiet in pipes."""
+"""What a person sees while an experiment runs: on standard error."""
 
 import textwrap
 from typing import Any
 
 import click
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    Progress,
-    SpinnerColumn,
-    TaskProgressColumn,
-    TextColumn,
-    TimeRemainingColumn,
-)
 
+from runners import progress
 from runners.loop import Chunk
 from runners.observer import Observer
 from runners.plan import Plan
@@ -31,41 +23,30 @@ def warn(text: str) -> None:
 
 
 class ProgressObserver(Observer):
-    """Shows a progress bar on a terminal; elsewhere only where the run is kept."""
+    """Shows a line about a run, which in pipes is written every ten seconds."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
-        console = Console(stderr=True)
-        self._progress = Progress(
-            SpinnerColumn(),
-            TextColumn("{task.description}"),
-            BarColumn(),
-            TaskProgressColumn(),
-            TimeRemainingColumn(),
-            TextColumn("{task.fields[note]}", style="dim"),
-            console=console,
-            disable=not console.is_terminal,
-            transient=True,
-        )
-        self._task = self._progress.add_task(
-            "preparing", total=plan.num_iterations, note=""
-        )
+        self._line = progress.Line(plan.title, plan.num_iterations)
 
     def __enter__(self) -> "ProgressObserver":
-        self._progress.start()
+        self._line.__enter__()
         return self
 
     def __exit__(self, *_: Any) -> None:
-        self._progress.stop()
+        self._line.__exit__()
 
     def on_start(self, run_dir: RunDir) -> None:
-        say(f"run directory: {run_dir.path}")
+        self._line.interrupted(lambda: say(f"run directory: {run_dir.path}"))
 
     def on_notice(self, text: str) -> None:
-        warn(text)
+        self._line.interrupted(lambda: warn(text))
 
     def on_compile(self, what: str) -> None:
-        self._progress.update(self._task, description=f"compiling {what}")
+        self._line.doing("compiling", what)
+
+    def on_run(self, what: str) -> None:
+        self._line.doing("running", what)
 
     def on_row(self, done: int, total: int, row: dict[str, float]) -> None:
         named = {
@@ -74,22 +55,12 @@ class ProgressObserver(Observer):
             "return": row.get("episode/return/player_1"),
         }
         note = ", ".join(f"{k} {v:.3f}" for k, v in named.items() if v is not None)
-        self._progress.update(
-            self._task,
-            description=self._plan.title,
-            completed=done,
-            total=total,
-            note=note,
-        )
+        self._line.advance(done, total, note)
 
     def on_chunk(self, chunk: Chunk) -> None:
         rewards = [
             chunk.rows[f"episode/reward_per_step/player_{p + 1}"][:, -1].mean()
             for p in range(self._plan.env.num_players)
         ]
-        self._progress.update(
-            self._task,
-            description=self._plan.title,
-            completed=chunk.first + chunk.length,
-            note="reward per step " + ", ".join(f"{r:.3f}" for r in rewards),
-        )
+        note = "reward per step " + ", ".join(f"{r:.3f}" for r in rewards)
+        self._line.advance(chunk.last, note=note)

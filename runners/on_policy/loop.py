@@ -7,6 +7,7 @@ from runners.intervals import Interval
 from runners.loop import Chunk, Loop, Task
 from runners.on_policy.names import History
 from runners.program import Rows
+from runners.progress import Line
 
 logger = logging.getLogger(__name__)
 
@@ -52,13 +53,15 @@ class OnPolicyLoop:
         history: What has been seen of it.
     """
 
-    def __init__(self, runner: Any, num_iterations: int) -> None:
+    def __init__(self, runner: Any, num_iterations: int, line: Line) -> None:
         """Sets up the tasks: events of an iteration come before its log and its save.
 
         Args:
             runner: The `OnPolicyRunner`.
             num_iterations: Where it ends, from the very beginning.
+            line: Told how far it is.
         """
+        line.doing("compiling", "training")
         self._runner = runner
         self.history = History()
         stages = runner.callbacks.need_stages
@@ -69,7 +72,7 @@ class OnPolicyLoop:
         self.loop = Loop(
             program=runner.program,
             num_iterations=num_iterations,
-            on_chunk=(self._keep,),
+            on_chunk=(self._keep, lambda chunk: line.advance(chunk.last)),
             tasks=self._tasks(),
             before_chunk=self._before,
             stages=StageEvents(runner) if stages else None,

@@ -44,6 +44,7 @@ from runners.on_policy.setup import (
 from runners.on_policy.statistics import Statistics
 from runners.places import check_writable, locked
 from runners.program import Rows
+from runners.progress import shown
 from runners.sinks import START, Position
 
 __all__ = ["EVENTS", "OnPolicyRunner", "register_algorithm"]
@@ -80,6 +81,7 @@ class OnPolicyRunner:
         log_interval: When rows are logged.
         save_interval: When checkpoints are saved.
         non_finite: What happens at the first NaN.
+        progress: Whether `learn` shows a line of progress.
         seconds: Seconds of training so far.
     """
 
@@ -108,6 +110,7 @@ class OnPolicyRunner:
         on_callback_error: str = "raise",
         eval_env: Any = None,
         non_finite: str = "stop",
+        progress: bool = True,
     ) -> None:
         """Makes everything; trains nothing and writes nothing.
 
@@ -136,6 +139,8 @@ class OnPolicyRunner:
             eval_env: Where `eval` plays; None: the same game afresh. A Gymnasium
                 environment that does not say how it is made needs one for `eval`.
             non_finite: `"stop"` raises at the first NaN in training, or `"continue"`.
+            progress: Whether `learn` shows a line of progress on a terminal or in a
+                notebook.
 
         Raises:
             ValueError: If an argument is refused; the message names it.
@@ -167,6 +172,7 @@ class OnPolicyRunner:
         self.log_interval = Interval(log_interval)
         self.save_interval = Interval(save_interval)
         self.non_finite = non_finite
+        self.progress = progress
         self._log = OnPolicyLog(None if log_dir is None else local_path(log_dir))
         self._store = (
             None if save_dir is None else CheckpointStore(save_dir, max_to_keep=1)
@@ -249,8 +255,10 @@ class OnPolicyRunner:
         )
         self.program = replanned(self.program, self._wanted, end)
         self._stop_requested = False
-        run = OnPolicyLoop(self, end)
-        with Interrupt() as interrupt:
+        game = getattr(self.env, "name", type(self.env).__name__)
+        title = f"{type(self.agent).__name__} in {game}"
+        with Interrupt() as interrupt, shown(title, end, asked=self.progress) as line:
+            run = OnPolicyLoop(self, end, line)
             run.loop.run(lambda: self._stop_requested or interrupt.requested)
             if self.log_interval.every and self.stats and self.metrics.has_row:
                 self._log.write(self._position, self._row())

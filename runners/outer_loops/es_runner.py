@@ -92,9 +92,10 @@ class ESRunner(OuterRunner):
         config: ESConfig | None = None,
         *,
         hooks: Sequence[Hook] = (),
+        progress: bool = True,
     ) -> None:
         """Makes a runner; arguments and errors as for `OuterRunner`."""
-        super().__init__(agent, env, env_params, config, hooks=hooks)
+        super().__init__(agent, env, env_params, config, hooks=hooks, progress=progress)
         self._parent = self.agent.training_state
         self._env_params = self.agent.env_params
         self.space = make_space(
@@ -147,9 +148,10 @@ class ESRunner(OuterRunner):
         """Runs `iterations` generations, or fewer if `should_stop` says so."""
         self.turn.begin(self.generation)
         budget = self.config.iterations
-        while self.turn.left(budget, self.generation) and not self.should_stop():
-            row = self.next_generation()
-            self._row(self.generation, self.env_steps, row)
+        with self._shown(self.turn.began + budget):
+            while self.turn.left(budget, self.generation) and not self.should_stop():
+                row = self.next_generation()
+                self._row(self.generation, self.env_steps, row)
 
     def next_generation(self) -> dict[str, float]:
         """Runs one generation and returns what to log of it."""

@@ -96,6 +96,7 @@ def run_outer(
         observer.on_notice(str(warning.message))
     run_dir = make_run_dir()
     run = _Run(plan, runner, run_dir, observer)
+    observer.on_compile("training")
     try:
         outcome = run.run(resume)
     except BaseException:

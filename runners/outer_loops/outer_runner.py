@@ -1,7 +1,8 @@
 """The base of loops that stand one level above training."""
 
 import abc
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import jax
@@ -13,6 +14,7 @@ from runners.outer_loops.handle import AgentHandle, OnRow
 from runners.outer_loops.hooks import Hook
 from runners.outer_loops.outer_config import OuterConfig
 from runners.program import run_keys
+from runners.progress import Line, shown
 
 Results = tuple[dict[str, Any], dict[str, Any]]
 
@@ -71,6 +73,7 @@ class OuterRunner(abc.ABC):
         config: OuterConfig | None = None,
         *,
         hooks: Sequence[Hook] = (),
+        progress: bool = True,
     ) -> None:
         """Makes a runner with a fresh agent.
 
@@ -81,6 +84,8 @@ class OuterRunner(abc.ABC):
             env_params: Its numbers; None: its own.
             config: How it runs; None: all defaults.
             hooks: Components inside the inner loop.
+            progress: Whether a line of progress is shown on a terminal or in a
+                notebook.
 
         Raises:
             ValueError: If something does not fit together.
@@ -105,6 +110,8 @@ class OuterRunner(abc.ABC):
         self.on_row: OnRow | None = None
         self.on_progress: Callable[[], None] | None = None
         self.should_stop: Callable[[], bool] = lambda: False
+        self.progress = progress
+        self._line: Line | None = None
 
     @abc.abstractmethod
     def run(self) -> Results:
@@ -126,7 +133,9 @@ class OuterRunner(abc.ABC):
             self.agent.set_env(*_pair(env))
         self.agent.should_stop = self.should_stop
         self.agent.on_row = self._row
-        return self.agent.train(num_steps)
+        iterations = self.agent.loop.iterations(num_steps)
+        with self._shown(self.agent.iteration + iterations):
+            return self.agent.train(num_steps)
 
     def evaluate(self) -> dict[str, Any]:
         """Returns statistics of whole episodes in games of their own, by name.
@@ -157,7 +166,17 @@ class OuterRunner(abc.ABC):
         """Goes on from a snapshot: `run` then ends as if it had not stopped."""
         self.agent.restore(snapshot)
 
+    @contextlib.contextmanager
+    def _shown(self, total: int) -> Iterator[None]:
+        """Shows a line of progress until `total` iterations or generations are done."""
+        title = f"{type(self.agent.agent).__name__} in {self.agent.env.name}"
+        with shown(title, total, asked=self.progress) as self._line:
+            self._line.doing("compiling", "training")
+            yield
+
     def _row(self, iteration: int, env_steps: int, metrics: dict[str, float]) -> None:
+        if self._line is not None:
+            self._line.advance(iteration)
         if self.on_row is not None:
             self.on_row(iteration, env_steps, metrics)
         if self.on_progress is not None:
