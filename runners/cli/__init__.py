@@ -78,6 +78,8 @@ class LazyGroup(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
+        except (click.exceptions.Exit, click.Abort):
+            raise
         except (AssertionError, RuntimeError) as error:
             # JAX starts with the first array, wherever that is made.
             from paxenv.platforms import fault
