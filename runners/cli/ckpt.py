@@ -102,8 +102,10 @@ def export(path: str, out: str, player: int, seed_index: int, which: str) -> Non
     """
     from runners.checkpoints.export import export_weights
     from runners.checkpoints.files import find_checkpoint
+    from runners.places import check_writable
 
     with _user_errors():
+        check_writable(Path(out).parent)
         found = find_checkpoint(path, _which(which))
         file = export_weights(found, out, player=player, seed_index=seed_index)
     click.echo(f"weights of player {player} at {found.name}: {file}")

@@ -69,10 +69,12 @@ def validate(words: tuple[str, ...], every: bool, **options: Any) -> None:
 def eject(name: str, force: bool) -> None:
     """Copy a stored experiment to ./conf, where it shadows the packaged one."""
     from runners.config.loader import LOCAL_FOLDER, experiment_text
+    from runners.places import check_writable
 
+    path = LOCAL_FOLDER / Path(f"{name.removesuffix('.yaml')}.yaml")
     with user_errors():
         text = experiment_text(name)
-    path = LOCAL_FOLDER / Path(f"{name.removesuffix('.yaml')}.yaml")
+        check_writable(path.parent)
     if path.exists() and not force:
         raise click.UsageError(f"{path} exists: --force replaces it")
     path.parent.mkdir(parents=True, exist_ok=True)

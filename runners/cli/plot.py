@@ -59,9 +59,11 @@ def plot(
     from runners.figures import check_format
     from runners.metric_names import words as in_words
     from runners.overview import resolve
+    from runners.places import check_writable
 
     with user_errors(every_value_error=True):
         picture = check_format(local_path(out))
+        check_writable(picture.parent, "folder of the picture")
         found = {run.path: run for word in runs for run in resolve(word, exp_dir)}
         try:
             comparison = compare(list(found.values()), metric, axis=axis, smooth=smooth)

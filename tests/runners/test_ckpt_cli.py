@@ -134,6 +134,13 @@ def test_an_unfinished_save_is_a_note(paxrun, tmp_path):
     assert "step_2" not in result.stdout
 
 
+def test_weights_are_not_read_for_a_place_that_cannot_be_written(paxrun, tmp_path):
+    (tmp_path / "file").touch()
+    result = paxrun("ckpt", "export", str(tmp_path), str(tmp_path / "file" / "w"))
+    assert result.exit_code == 2
+    assert f"cannot write to the folder {tmp_path / 'file'}" in result.stderr
+
+
 def test_a_checkpoint_that_belongs_to_no_experiment_is_not_exported(paxrun, tmp_path):
     with CheckpointStore(tmp_path) as store:
         store.save(1, {"w": jnp.zeros(2)}, {})
