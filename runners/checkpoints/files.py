@@ -17,6 +17,7 @@ import dataclasses
 import json
 import os
 import shutil
+import time
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
@@ -25,6 +26,8 @@ from typing import Any
 from paxenv.paths import local_path
 
 FORMAT = 1
+#: How often, and after how many seconds, a folder in use is tried to be deleted again.
+_TRIES, _WAIT = 10, 0.1
 META_ITEM, STATE_ITEM = "meta", "state"
 RECORD_FILE = "record.json"
 STEP_PREFIX = "step_"
@@ -236,6 +239,19 @@ def has_any(folder: Path) -> bool:
 def spare(path: Path, suffix: str) -> Path:
     """Returns a hidden name beside a checkpoint, for the one that comes or goes."""
     return path.with_name(f".{path.name}.{suffix}")
+
+
+def clear_away(path: Path) -> None:
+    """Deletes what an interrupted save has left, while its last writers may be at it.
+
+    A save that failed in this process, on a full disk for example, is written on by
+    threads for a moment. What cannot be deleted is no more than litter.
+    """
+    for _ in range(_TRIES):
+        shutil.rmtree(path, ignore_errors=True)
+        if not path.exists():
+            return
+        time.sleep(_WAIT)
 
 
 def put_in_place(path: Path) -> None:

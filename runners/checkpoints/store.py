@@ -8,7 +8,6 @@ with CheckpointStore(run_dir.path / "checkpoints") as store:
 import json
 import math
 import os
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -217,7 +216,7 @@ class CheckpointStore:
             return
         (self.folder / files.BEST).unlink(missing_ok=True)
         for path in files.unfinished(self.folder):
-            shutil.rmtree(path)
+            files.clear_away(path)
         for step in files.saved_steps(self.folder):
             files.remove(files.step_path(self.folder, step))
         for name in files.saved_names(self.folder):
@@ -296,7 +295,7 @@ class CheckpointStore:
             if part.name.endswith(".new"):
                 files.put_in_place(part.with_name(part.name[1:].removesuffix(".new")))
             else:
-                shutil.rmtree(part)
+                files.clear_away(part)
 
     def _prune(self) -> None:
         steps = files.saved_steps(self.folder)
