@@ -2,7 +2,6 @@
 
 import click
 
-from paxenv.paths import local_path
 from runners.cli.errors import user_errors
 from runners.cli.runs import EXP_DIR
 
@@ -55,6 +54,7 @@ def plot(
     RUN is a run's folder, the end of its name, or a folder with runs. Runs of the same
     setting with different seeds become one curve.
     """
+    from paxenv.paths import local_path
     from runners.comparison import NoDataError, compare, draw
     from runners.figures import check_format
     from runners.metric_names import words as in_words

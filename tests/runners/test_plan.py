@@ -152,7 +152,7 @@ def test_weights_of_another_agent_than_the_usual_one_are_played_and_noticed(save
     plan = plan_of("eval=true", model_path=saved)
     assert plan.names == ("Naive", "TitForTat")
     assert plan.notices == ("agent1 is Naive, not PPO: weights.msgpack holds it",)
-    assert (plan.config.name, plan.config.bands) == ("IPD/Naive_v_TitForTat", {})
+    assert (plan.config.name, plan.config.bands) == ("custom/IPD/Naive_v_TitForTat", {})
 
 
 def test_the_config_shows_the_options_that_weights_were_trained_with(saved):
