@@ -6,7 +6,6 @@ from typing import Any
 
 import click
 
-from paxenv.paths import local_path
 from runners.cli.errors import user_errors
 
 
@@ -103,6 +102,7 @@ def _experiments(names: tuple[str, ...], quick: bool) -> list[str]:
 
 
 def _record_folder(record: str | None) -> Path | None:
+    from paxenv.paths import local_path
     from runners.parity.page import PAGE
     from runners.places import check_writable
 

@@ -5,7 +5,6 @@ from typing import Any
 
 import click
 
-from paxenv.paths import local_path
 from runners.cli.errors import SettingsCommand, user_errors
 from runners.cli.experiment import experiment_options, plan_of_words
 
@@ -67,6 +66,7 @@ def probe(
     Every game is played twice with the same random numbers, with and without the forced
     action; nobody learns.
     """
+    from paxenv.paths import local_path
     from runners.closing import shown
     from runners.figures import check_format
     from runners.places import check_writable
