@@ -1,0 +1,40 @@
+"""Runs of several seeds end with the flags and the threads that users have.
+
+The tests around set flags of XLA and a larger pool of threads; here a fresh process has
+neither, and one core or two.
+"""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+SMALL = ("num_envs=4", "num_inner_steps=10", "total_timesteps=400", "plot=false")
+RUNS = (
+    ("--env", "MatchingPennies", "--agent1", "PPO", "--agent2", "PPO"),
+    ("--agent1", "RecurrentPPO", "--agent2", "RecurrentPPO"),
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("cores", [1, 2])
+@pytest.mark.parametrize("seeds", [2, 3])
+@pytest.mark.parametrize("agents", RUNS, ids=lambda words: words[-1])
+def test_two_learners_of_several_seeds_end(agents, seeds, cores, tmp_path):
+    dropped = ("XLA_FLAGS", "NPROC")
+    places = sorted(os.sched_getaffinity(0))[:cores]
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "runners", "rl", *agents, *SMALL),
+            *("--num-seeds", str(seeds), "--exp-dir", str(tmp_path)),
+        ],
+        env={k: v for k, v in os.environ.items() if k not in dropped},
+        preexec_fn=lambda: os.sched_setaffinity(0, places),
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stderr
