@@ -32,12 +32,17 @@ install_import_hook(
     "beartype.beartype",
 )
 
-#: Tests of an extra are not even read where it is not installed.
-collect_ignore = (
-    []
-    if importlib.util.find_spec("stable_baselines3")
-    else ["paxenv/adapters/test_sb3_clients.py"]
-)
+#: Tests of a package that is optional are not even read where it is not installed.
+collect_ignore = [
+    f"callers/{file}"
+    for file, package in {
+        "test_gymnax.py": "gymnax",
+        "test_stable_baselines3.py": "stable_baselines3",
+        "test_supersuit.py": "supersuit",
+        "test_torchrl.py": "torchrl",
+    }.items()
+    if not importlib.util.find_spec(package)
+]
 
 ROOT = Path(__file__).parents[1]
 MAPS = Path("/proc/self/maps")

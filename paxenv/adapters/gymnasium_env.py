@@ -21,7 +21,8 @@ class GymnasiumEnv(StaysUnforked, gymnasium.Env):
     `info` holds what the native step says of itself, with `opponent_action` and all
     players' `rewards` where there are opponents; `info["valid"]` is False at a reset,
     where the rest is zeros.
-    `info["terminated"]` and `info["truncated"]` are those of the inner episode. The
+    `info["inner_terminated"]` and `info["inner_truncated"]` say how the inner episode
+    ended, `info["inner_done"]` that it did. The
     step that ends the trial adds `info["episode_metrics/..."]`: all players'
     `returns`, sums of the metrics, and the game's statistics (NaN: nothing was
     counted). What a step says by itself is under `info["metrics/..."]`. With

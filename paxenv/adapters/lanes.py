@@ -21,6 +21,9 @@ from paxenv.metrics import Accumulator
 
 #: What a game's info holds for wrappers and trainers in JAX, not for users of adapters.
 NATIVE_ONLY = ("final_obs", "obs_before")
+#: How adapters name what is said of an inner episode: the bare words are those of the
+#: trial, and readers of info by name, such as TorchRL's, would take one for the other.
+INNER = {"terminated": "inner_terminated", "truncated": "inner_truncated"}
 #: `keys.step` at this time is `keys.reset`: both are one fold of the episode's key.
 OPENING = -1
 
@@ -214,6 +217,16 @@ def statistics_of_many(env: Any, totals: Totals) -> Packed:
     return pack(jax.vmap(functools.partial(statistics, env))(totals))
 
 
+def statistics_shapes(env: Any, params: Any) -> dict[str, Any]:
+    """Returns the shapes and dtypes of a trial's statistics, without a computation."""
+
+    def named() -> dict[str, Any]:
+        lane = open_trial(env, jax.random.key(0), 0, params)
+        return statistics(env, lane.totals)
+
+    return jax.eval_shape(named)
+
+
 def info_shapes(env: Any, params: Any) -> dict[str, Any]:
     """Returns the shapes and dtypes of a step's info, without a computation."""
     return jax.eval_shape(functools.partial(_first_step, env), params)[0]
@@ -277,7 +290,8 @@ def _first_step(env: Any, params: Any) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def _public(info: dict[str, Any]) -> dict[str, Any]:
-    return {k: _stacked(v) for k, v in info.items() if k not in NATIVE_ONLY}
+    shown = {k: v for k, v in info.items() if k not in NATIVE_ONLY}
+    return {INNER.get(k, k): _stacked(v) for k, v in shown.items()}
 
 
 def _summed(rewards: Any, info: dict[str, Any]) -> dict[str, Any]:

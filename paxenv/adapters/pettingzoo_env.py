@@ -21,7 +21,8 @@ class PettingZooEnv(StaysUnforked, ParallelEnv):
     Agents are `"player_0"`, `"player_1"`, ... An episode is a trial, its trajectory
     that of `paxenv.replay(*env.native, seed, 0, actions)`. A `reset` without a seed
     goes on to the next trial of the seed, also in the middle of one. All agents have
-    the same info, as in `GymnasiumEnv`.
+    the same info, as in `GymnasiumEnv`, with `episode_metrics/...` at all times, 0
+    until the trial has ended: TorchRL reads the same entries at every step.
 
     Args:
         game_id: Id of the game, such as `"CoinGame"`.
@@ -67,7 +68,7 @@ class PettingZooEnv(StaysUnforked, ParallelEnv):
         self.action_spaces = self._by_agent(
             [as_space(env.action_space(p)) for p in seats]
         )
-        self._stream = Stream(env, params, info)
+        self._stream = Stream(env, params, info, fixed=True)
 
     def observation_space(self, agent: str) -> Any:
         """Returns an agent's observation space, the same object at every call."""

@@ -24,13 +24,17 @@ class Stream:
         env: The game.
         params: Its numbers.
         form: How info is arranged, one of `infos.FORMS`.
+        fixed: Whether info has the statistics of the trial at all times, 0 until it
+            has ended.
 
     Attributes:
         seed: The seed of the lane, None before the first trial.
         over: Whether there is no trial to step: none was opened, or it has ended.
     """
 
-    def __init__(self, env: Any, params: Any, form: str) -> None:
+    def __init__(
+        self, env: Any, params: Any, form: str, *, fixed: bool = False
+    ) -> None:
         self.env, self.params = env, params
         self.form = infos.check_form(form)
         self.seed: int | None = None
@@ -39,6 +43,11 @@ class Stream:
         self._lane: Packed | None = None
         self._last: tuple[Any, Packed] | None = None
         self._info_shapes = lanes.info_shapes(env, params)
+        self._unknown: dict[str, Any] = {}
+        if fixed:
+            shapes = lanes.statistics_shapes(env, params)
+            unknown = {name: np.zeros(s.shape, s.dtype) for name, s in shapes.items()}
+            self._unknown = {"episode_metrics": unknown}
 
     @property
     def state(self) -> Any:
@@ -79,7 +88,7 @@ class Stream:
         self.seed, self._e, self._last, self.over = seed, e, None, False
         obs = self.obs
         info = jax.tree.map(lambda s: np.zeros(s.shape, s.dtype), self._info_shapes)
-        return obs, infos.arranged(info, self.form)
+        return obs, infos.arranged({**info, **self._unknown}, self.form)
 
     def play(self, action: Any) -> lanes.Transition:
         """Plays one checked action; the end of a trial adds its statistics to info.
@@ -93,7 +102,7 @@ class Stream:
         self._last = action, packed
         transition = packed.read()
         self.over = bool(transition.terminated or transition.truncated)
-        info = transition.info
+        info = {**transition.info, **self._unknown}
         if self.over:
             named = lanes.statistics_of_one(self.env, self._lane).read()
             info = {**info, "episode_metrics": named}

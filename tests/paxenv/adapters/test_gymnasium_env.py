@@ -78,7 +78,7 @@ def test_the_end_reports_totals_of_the_whole_trial() -> None:
     env = gymnasium.make("pax/IPD-v0", num_inner_steps=2, num_outer_steps=2)
     env.reset(seed=0)
     infos = [env.step(action)[-1] for action in (1, 1, 0, 0)]
-    assert [info["truncated"] for info in infos] == [False, True, False, True]
+    assert [info["inner_truncated"] for info in infos] == [False, True, False, True]
     assert all("episode_metrics/returns" not in info for info in infos[:-1])
     metrics = {
         name.removeprefix("episode_metrics/"): value

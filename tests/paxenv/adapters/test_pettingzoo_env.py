@@ -86,6 +86,20 @@ def test_the_last_step_has_all_agents_and_then_none_is_alive() -> None:
     assert env.agents == ["player_0", "player_1"]
 
 
+def test_infos_have_the_same_entries_from_the_reset_to_the_end() -> None:
+    """TorchRL makes room for those of the reset; totals are 0 until the end."""
+    env = paxenv.parallel_env("IPD", max_cycles=2)
+    infos = [env.reset(seed=0)[1]["player_0"]]
+    for _ in range(2):
+        infos.append(env.step({"player_0": 0, "player_1": 1})[4]["player_0"])
+    assert infos[0].keys() == infos[1].keys() == infos[2].keys()
+    totals = [info["episode_metrics/welfare"] for info in infos]
+    assert totals == [0.0, 0.0, -6.0]
+    assert [np.shape(i["episode_metrics/returns"]) for i in infos] == [(2,)] * 3
+    # The step's own results have these names.
+    assert not {"terminated", "truncated", "reward", "done"} & set(infos[0])
+
+
 def test_agents_and_spaces_are_known_before_the_first_reset() -> None:
     """A05, A10: and each call gives the same space."""
     env = paxenv.parallel_env("CoinGame")

@@ -1,4 +1,4 @@
-"""Trainers as people use them: Stable-Baselines3, SuperSuit, plain Torch."""
+"""Stable-Baselines3 and plain Torch, as people use them."""
 
 import pickle
 from typing import Any
@@ -6,13 +6,13 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
-import supersuit
 import torch
 from adapter_cases import GAMES, warnings_as_errors
 from stable_baselines3 import PPO
 from stable_baselines3.common.env_checker import check_env
+from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.evaluation import evaluate_policy
-from stable_baselines3.common.vec_env import VecMonitor, VecNormalize
+from stable_baselines3.common.vec_env import SubprocVecEnv, VecMonitor, VecNormalize
 
 import paxenv
 
@@ -62,6 +62,50 @@ def test_lanes_get_the_seeds_from_that_of_lane_0() -> None:
     np.testing.assert_array_equal(
         paxenv.sb3_vec_env("CoinGame", 1, seed=6).reset()[0], first[1]
     )
+
+
+def test_make_vec_env_needs_no_seed_and_takes_any() -> None:
+    """It draws seeds of 32 bits, half of which have the highest bit set."""
+    for seed in (None, 0, 2**32 - 1):
+        envs = make_vec_env("pax/IPD-v0", n_envs=2, seed=seed)
+        if seed is None:
+            envs.seed(3_000_000_000)
+        assert envs.reset().tolist() == [[0, 0, 0, 0, 1]] * 2
+        envs.close()
+    ours = paxenv.sb3_vec_env("IPD", 2)
+    for _ in range(20):
+        ours.seed(None)
+        ours.reset()
+
+
+def test_worker_processes_run_the_games() -> None:
+    """Its default is to start them without a fork; the id brings the package along."""
+    envs = make_vec_env(
+        "paxenv:pax/IPD-v0",
+        n_envs=2,
+        seed=2**32 - 2,
+        vec_env_cls=SubprocVecEnv,
+        env_kwargs={"num_inner_steps": 2, "opponent": "AllC"},
+    )
+    assert envs.reset().tolist() == [[0, 0, 0, 0, 1]] * 2
+    for _ in range(2):
+        _, rewards, dones, infos = envs.step(np.ones(2, int))
+    envs.close()
+    assert rewards.tolist() == [0.0, 0.0]
+    assert dones.all()
+    assert [info["episode"]["l"] for info in infos] == [2, 2]
+
+
+def test_monitors_and_normalisers_see_whole_episodes() -> None:
+    venv = paxenv.sb3_vec_env("IPD", 2, opponent="AllC", max_episode_steps=3)
+    envs = VecNormalize(VecMonitor(venv), norm_reward=True)
+    envs.reset()
+    for _ in range(3):
+        *_, infos = envs.step(np.zeros(2, int))
+    assert [(i["episode"]["r"], i["episode"]["l"]) for i in infos] == [(-3.0, 3)] * 2
+    assert envs.get_original_reward().tolist() == [-1.0, -1.0]
+    assert np.isfinite(infos[0]["terminal_observation"]).all()
+    assert infos[0]["episode_metrics/welfare"] == -6.0
 
 
 def test_another_autoreset_mode_is_refused() -> None:
@@ -178,23 +222,6 @@ def test_plain_torch_reinforce_learns_on_torch_arrays() -> None:
         means.append(paid.mean().item())
     assert means[0] < -0.3
     assert np.mean(means[-5:]) > -0.1
-
-
-def test_supersuit_bridges_the_parallel_environment() -> None:
-    """A22: 4 copies of 2 agents are 8 lanes; episodes are as long as the horizon."""
-    env = paxenv.parallel_env("IPD", max_cycles=16)
-    venv = supersuit.concat_vec_envs_v1(
-        supersuit.pettingzoo_env_to_vec_env_v1(env),
-        4,
-        base_class="stable_baselines3",
-    )
-    assert venv.num_envs == 8
-    monitored = VecMonitor(venv)
-    model = PPO("MlpPolicy", monitored, n_steps=64, batch_size=64, device="cpu")
-    model.learn(2_048)
-    assert model.num_timesteps >= 2_048
-    lengths = {episode["l"] for episode in model.ep_info_buffer}
-    assert lengths == {16}
 
 
 def _tensors(info: dict) -> list:
