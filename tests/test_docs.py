@@ -15,8 +15,9 @@ PAGES = sorted(
     key=lambda page: page.relative_to(ROOT).as_posix(),
 )
 LANGUAGES = {"python", "bash", "toml", "yaml", "text", ""}
-# Blocks of a page that need the extra `sb3`; they run by themselves.
-NEEDS_SB3 = ("stable_baselines3", "sb3_vec_env", 'arrays="torch"')
+# Blocks of a page that need the extra `sb3`, or what its tests bring; they run by
+# themselves.
+NEEDS_SB3 = ("stable_baselines3", "sb3_vec_env", 'arrays="torch"', "gymnax.make")
 # Commands that are run elsewhere (CI, test_examples) or install something.
 ELSEWHERE = (
     "python3 -m venv ",
