@@ -19,9 +19,11 @@ class ContextConfig(RecurrentPPOConfig):
         context: What a hidden state becomes before each recurrent step: itself
             (`"nothing"`), half of it the mean over the games against the same
             co-player (`"avg"`), or half of it what attention reads there (`"att"`).
+        shared_torso: On, as in the networks of the shapers' papers.
     """
 
     gru_size: int = 16
+    shared_torso: bool = dataclasses.field(default=True, kw_only=True)
     context: str = "nothing"
 
 

@@ -25,7 +25,7 @@ class NetworkConfig:
     """
 
     activation: str = "tanh"
-    shared_torso: bool = True
+    shared_torso: bool = False
     tabular: bool = False
     action_scale: str = "state_independent"
     action_bound: str = "squashed"

@@ -38,7 +38,7 @@ class PPOConfig(LearnerConfig):
     adam_eps               1e-05                Adam's epsilon
     normalise_advantages   True                 to mean 0 and deviation 1
     activation             'tanh'               'tanh', 'relu' or 'silu'
-    shared_torso           True                 a torso with two heads, or two networks
+    shared_torso           False                a torso with two heads, or two networks
     tabular                False                a row of logits and a value per state
     action_scale           'state_independent'  of a Box: or 'softplus', a head's
     action_bound           'squashed'           of a Box: or 'scaled', then clipped

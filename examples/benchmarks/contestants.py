@@ -72,14 +72,19 @@ def vector(game, n):
 
 
 def ppo(game, n):
-    """Two independent PPO learners, hidden 16 x 16, 2 epochs, 4 minibatches."""
+    """Two independent PPO learners, one torso of 16 x 16, 2 epochs, 4 minibatches."""
     from paxenv_agents.lineup import Slot
     from paxenv_agents.registry import make_agent
     from runners.experiment import Experiment, train_chunk
 
     id, options = GAMES[game]
     game_env, params = paxenv.make(id, **options)
-    config = {"hidden_sizes": (16, 16), "num_epochs": 2, "num_minibatches": 4}
+    config = {
+        "hidden_sizes": (16, 16),
+        "shared_torso": True,
+        "num_epochs": 2,
+        "num_minibatches": 4,
+    }
     slots = tuple(Slot(make_agent("PPO", game_env, p, **config), (p,)) for p in (0, 1))
     experiment = Experiment(game_env, slots, num_games=n, chunk_size=10)
     state = experiment.init(jax.random.key(0), params)

@@ -34,7 +34,7 @@ def with_means(agent, means, scales):
     """Returns a state whose policy does not look: these means, raw scales."""
     state, _ = opened(agent, 1)
     flat = jax.tree_util.tree_map(jnp.zeros_like, state.params)
-    flat["network"]["Dense_0"]["bias"] = jnp.asarray(means, jnp.float32)
+    flat["network"]["actor"]["Dense_0"]["bias"] = jnp.asarray(means, jnp.float32)
     flat["scales"] = jnp.asarray(scales, jnp.float32)
     return state.replace(params=flat)
 

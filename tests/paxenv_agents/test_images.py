@@ -34,10 +34,10 @@ def convolutions(params):
 @pytest.mark.parametrize(
     ("agent_class", "options", "copies"),
     [
-        (PPO, {}, 1),
-        (PPO, {"shared_torso": False}, 2),
-        (RecurrentPPO, CELLS, 1),
-        (RecurrentPPO, {**CELLS, "shared_torso": False}, 2),
+        (PPO, {}, 2),
+        (PPO, {"shared_torso": True}, 1),
+        (RecurrentPPO, CELLS, 2),
+        (RecurrentPPO, {**CELLS, "shared_torso": True}, 1),
         (Shaper, {**CELLS, "context": "avg"}, 1),
         (MFOS, CELLS, 3),
     ],
@@ -112,7 +112,7 @@ def test_gradient_reaches_every_convolution():
 
     gradient = jax.jit(jax.grad(spread))(state.params)
     kernels = [x for x in jax.tree.leaves(gradient) if x.ndim == 4]
-    assert len(kernels) == 2
+    assert len(kernels) == 4
     assert all(np.abs(x).max() > 1e-6 for x in kernels)
 
 

@@ -83,8 +83,8 @@ def test_the_default_policy_is_one_row_of_logits_per_state():
     state, _ = make_learner(Naive.from_env(Seat()), 1)
 
     assert jax.tree.map(jnp.shape, state.params) == {
-        "Dense_0": {"kernel": (5, 2)},
-        "Dense_1": {"kernel": (5, 1)},
+        "actor": {"Dense_0": {"kernel": (5, 2)}},
+        "critic": {"Dense_0": {"kernel": (5, 1)}},
     }
 
 

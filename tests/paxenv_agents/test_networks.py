@@ -9,7 +9,10 @@ from learner_fakes import Seat, make_learner
 
 from paxenv import spaces
 from paxenv_agents import networks
+from paxenv_agents.mfos import MFOSConfig
 from paxenv_agents.ppo import PPO
+from paxenv_agents.recurrent_ppo import RecurrentPPOConfig
+from paxenv_agents.shaper import ShaperConfig
 
 KEY = jax.random.key(0)
 MANY = networks.MAX_TABULATED + 1
@@ -115,18 +118,32 @@ def test_the_first_policy_is_nearly_uniform():
 
 def test_hidden_layers_are_orthogonal_with_gain_root_two():
     agent = PPO.from_env(Seat(), hidden_sizes=(16, 16))
-    kernel = make_learner(agent, 1)[0].params["MLPTorso_0"]["Dense_1"]["kernel"]
+    torso = make_learner(agent, 1)[0].params["actor"]["MLPTorso_0"]
+    kernel = torso["Dense_1"]["kernel"]
 
     np.testing.assert_allclose(kernel.T @ kernel, 2 * np.eye(16), atol=1e-5)
 
 
 def test_a_linear_policy_has_no_bias():
-    params = make_learner(PPO.from_env(Seat(), hidden_sizes=()), 1)[0].params
+    agent = PPO.from_env(Seat(), hidden_sizes=(), shared_torso=True)
+    params = make_learner(agent, 1)[0].params
 
     assert jax.tree.map(jnp.shape, params) == {
         "Dense_0": {"kernel": (5, 2)},
         "Dense_1": {"kernel": (5, 1)},
     }
+
+
+def test_policy_and_value_are_two_networks_unless_a_torso_is_shared():
+    """One torso for both learns CartPole far worse; shapers have their papers' one."""
+    two = make_learner(PPO.from_env(Seat()), 1)[0].params
+    one = make_learner(PPO.from_env(Seat(), shared_torso=True), 1)[0].params
+
+    assert set(two) == {"actor", "critic"}
+    assert set(one) == {"MLPTorso_0", "Dense_0", "Dense_1"}
+    assert not RecurrentPPOConfig().shared_torso
+    assert ShaperConfig().shared_torso
+    assert MFOSConfig().shared_torso
 
 
 def test_own_actor_and_critic_classes_are_used():

@@ -111,8 +111,8 @@ def test_the_scale_is_a_learnt_vector_or_a_head():
     )
 
     assert vector["scales"].shape == (2,)
-    assert vector["network"]["Dense_0"]["kernel"].shape == (64, 2)
-    assert head["Dense_0"]["kernel"].shape == (64, 4)
+    assert vector["network"]["actor"]["Dense_0"]["kernel"].shape == (64, 2)
+    assert head["actor"]["Dense_0"]["kernel"].shape == (64, 4)
 
 
 def test_own_networks_and_tables_serve_a_box_too():
