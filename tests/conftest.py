@@ -1,5 +1,6 @@
 """Settings that JAX reads when it starts, and what all tests share."""
 
+import ctypes
 import gc
 import importlib.util
 import os
@@ -8,6 +9,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+import hypothesis
 import pytest
 from jaxtyping import install_import_hook
 
@@ -44,11 +46,59 @@ collect_ignore = [
     if not importlib.util.find_spec(package)
 ]
 
+# What a test finds depends on the code and not on how busy the machine is.
+hypothesis.settings.register_profile(
+    "any machine",
+    deadline=None,
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
+)
+hypothesis.settings.load_profile("any machine")
+
 ROOT = Path(__file__).parents[1]
-MAPS = Path("/proc/self/maps")
-#: Memory maps at which compiled programs are dropped. Each of them takes a few; Linux
-#: gives a process 65,530, and beyond that XLA ends it with a segmentation fault.
+STATM, MAPS = Path("/proc/self/statm"), Path("/proc/self/maps")
+#: Bytes of a worker at which compiled programs are dropped, and by how many more it
+#: must have grown until the next time.
+MAX_BYTES, MORE_BYTES = 1_500_000_000, 500_000_000
+#: Memory maps at which they are dropped too. Each program takes a few; Linux gives a
+#: process 65,530, and beyond that XLA ends it with a segmentation fault.
 MAX_MAPS = 30_000
+
+
+class CompiledPrograms:
+    """Keeps a worker small: what JAX has compiled is most of its memory."""
+
+    def __init__(self):
+        self.max_bytes = MAX_BYTES
+
+    def pytest_runtest_logfinish(self):
+        """After each test: looking costs microseconds, and reading back from the
+        persistent cache little.
+        """
+        if STATM.is_file() and resident_bytes() > self.max_bytes:
+            drop_compiled_programs()
+            self.max_bytes = max(MAX_BYTES, resident_bytes() + MORE_BYTES)
+
+
+def resident_bytes():
+    """Returns the memory that this process has in use."""
+    pages = int(STATM.read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def drop_compiled_programs():
+    """Forgets them, and gives their memory back to the system."""
+    import jax
+
+    jax.clear_caches()
+    gc.collect()
+    if sys.platform == "linux":
+        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+        if trim is not None:
+            trim(0)
+
+
+def pytest_configure(config):
+    config.pluginmanager.register(CompiledPrograms(), "compiled programs")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -56,10 +106,7 @@ def compiled_programs_are_few():
     """Drops compiled programs after a module, where they have become too many."""
     yield
     if MAPS.is_file() and len(MAPS.read_bytes().splitlines()) > MAX_MAPS:
-        import jax
-
-        jax.clear_caches()
-        gc.collect()
+        drop_compiled_programs()
 
 
 @pytest.fixture(scope="session")
@@ -82,7 +129,7 @@ def run_python():
             [sys.executable, "-c", code],
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=600,
             check=False,
             env={
                 **os.environ,

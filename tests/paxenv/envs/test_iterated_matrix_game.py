@@ -332,7 +332,7 @@ actions_of_eight = st.lists(st.integers(0, 1), min_size=8, max_size=8)
 cells = st.lists(st.floats(-9, 9, width=32), min_size=4, max_size=4)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(cells, actions_of_eight, actions_of_eight)
 def test_swapping_players_swaps_rewards_and_views_of_a_symmetric_game(rstp, one, two):
     env = IteratedMatrixGame(num_inner_steps=8)
