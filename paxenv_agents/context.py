@@ -1,6 +1,7 @@
 """What a privileged learner is told beyond its own experience."""
 
 import dataclasses
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -26,12 +27,17 @@ class CoPlayer(NamedTuple):
     learns: bool
 
 
+@functools.partial(
+    jax.tree_util.register_dataclass,
+    data_fields=("params", "states", "samples", "opponent"),
+    meta_fields=("lineup", "index", "engine", "axes"),
+)
 @dataclasses.dataclass(frozen=True)
 class Context:
     """Who plays, by what rules, and games to try things out.
 
-    Engines make one inside their `vmap`, for agents with `privileges` only. It holds a
-    function, so it cannot be an argument of `jit`.
+    Engines make one inside their `vmap`, for agents with `privileges` only. It is a
+    pytree of what was played and by which states; the rules are static.
 
     Attributes:
         lineup: The game and who sits where.

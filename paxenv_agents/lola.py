@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import optax
 
 from paxenv.environment import where
-from paxenv_agents import opponent_model
+from paxenv_agents import opponent_model, structure
 from paxenv_agents.actor_critic import ActorCritic
 from paxenv_agents.context import Context
 from paxenv_agents.learner import Hyper
@@ -65,6 +65,7 @@ class LOLA(ActorCritic):
             "learning_rate", "lr_in", "gamma", "value_coeff", "max_grad_norm"
         )
 
+    @structure.compiled_method
     def update(
         self,
         traj: Sample,

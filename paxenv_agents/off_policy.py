@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from paxenv import keys, spaces
 from paxenv.environment import where
 from paxenv.wording import counted
-from paxenv_agents import networks, replay
+from paxenv_agents import networks, replay, structure
 from paxenv_agents.learner import Hyper, Learner
 from paxenv_agents.off_policy_config import OffPolicyConfig
 from paxenv_agents.registry import PairingError
@@ -150,6 +150,7 @@ class OffPolicy(Learner):
         """Returns whether actions are still random, as a bool scalar."""
         return state.timesteps < self.config.warmup
 
+    @structure.compiled_method
     def update(
         self, traj: Sample, last_obs: Any, state: TrainingState, memory: MemoryState
     ) -> tuple[TrainingState, MemoryState, Stats]:

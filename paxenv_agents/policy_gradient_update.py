@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from paxenv.environment import where
-from paxenv_agents import minibatches, schedules
+from paxenv_agents import minibatches, schedules, structure
 from paxenv_agents.actor_critic import ActorCritic
 from paxenv_agents.learner import Hyper
 from paxenv_agents.ops import multistep, policy_gradient
@@ -130,6 +130,7 @@ class PolicyGradient(ActorCritic):
         read = ("observations", "actions", "behavior_log_probs", "behavior_values")
         return Sample(**{**nothing, **{name: getattr(traj, name) for name in read}})
 
+    @structure.compiled_method
     def update(
         self, traj: Sample, last_obs: Any, state: TrainingState, memory: MemoryState
     ) -> tuple[TrainingState, MemoryState, Stats]:

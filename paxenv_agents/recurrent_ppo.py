@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from flax import linen as nn
 
 from paxenv import keys
-from paxenv_agents import networks
+from paxenv_agents import networks, structure
 from paxenv_agents.laws import Law
 from paxenv_agents.learner_config import LearnerConfig
 from paxenv_agents.ppo import PPO, PPOConfig
@@ -111,6 +111,7 @@ class RecurrentPPO(PPO):
         """Returns the memory with a cleared hidden state."""
         return memory.replace(hidden=jnp.zeros_like(memory.hidden))
 
+    @structure.compiled_method
     def evaluate(
         self, state: TrainingState, sample: Sample
     ) -> tuple[jax.Array, jax.Array, jax.Array]:

@@ -18,9 +18,11 @@ from typing import Any, Generic, ParamSpec, TypeVar
 import jax
 import numpy as np
 from flax import linen as nn
+from jax import core
 
 P = ParamSpec("P")
 R = TypeVar("R")
+Method = TypeVar("Method", bound=Callable[..., Any])
 #: `(agent, config) -> names` of some fields of the config.
 Named = Callable[[Any, Any], set[str]]
 
@@ -154,6 +156,28 @@ def jit(
         ...     return agent.batch_policy(state, obs, memory)
     """
     return lambda fun: Compiled(fun, static, donate, options)
+
+
+def compiled_method(method: Method) -> Method:
+    """Makes a method of an agent that holds a loop compile once, however it is called.
+
+    The body of a loop is a new function at every call, so outside of `jit` JAX would
+    compile it anew each time. Called with arrays the method is compiled for the agent,
+    compared by structure; called inside `jit`, `vmap` or `grad` it is what it was.
+
+    Args:
+        method: A method whose arguments but the agent are pytrees of arrays.
+    """
+    compiled: Any = Compiled(method, ("self",), (), {})
+
+    @functools.wraps(method)
+    def called(self: Any, *args: Any, **kwargs: Any) -> Any:
+        leaves = jax.tree.leaves((args, kwargs))
+        if any(isinstance(leaf, core.Tracer) for leaf in leaves):
+            return method(self, *args, **kwargs)
+        return compiled(self, *args, **kwargs)
+
+    return called  # type: ignore[return-value]
 
 
 def _mapped(value: Any, change: Callable[[Any], Any], named: Named) -> Any:

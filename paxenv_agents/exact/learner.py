@@ -12,7 +12,7 @@ from jaxtyping import Array, Float
 
 from paxenv import keys, payoffs, spaces
 from paxenv.params import as_floats
-from paxenv_agents import options
+from paxenv_agents import options, structure
 from paxenv_agents.exact.games import Params, Values, memory_one
 from paxenv_agents.learner import Hyper, Learner
 from paxenv_agents.registry import PairingError
@@ -188,6 +188,7 @@ class ExactLearner(Learner, abc.ABC):
         }
         return memory.replace(extras=extras)
 
+    @structure.compiled_method
     def policy(
         self, state: TrainingState, obs: Any, memory: MemoryState
     ) -> tuple[jax.Array, TrainingState, MemoryState]:
@@ -207,6 +208,8 @@ class ExactLearner(Learner, abc.ABC):
         hidden = jnp.concatenate((logits, jnp.ones(2, jnp.float32)))
         return action, state, memory.replace(hidden=hidden)
 
+    batch_policy = structure.compiled_method(Learner.batch_policy)
+
     def end_inner_episode(
         self, state: TrainingState, memory: MemoryState
     ) -> MemoryState:
@@ -221,6 +224,7 @@ class ExactLearner(Learner, abc.ABC):
         zeros = jnp.zeros_like(sample.behavior_log_probs)
         return zeros, zeros, zeros
 
+    @structure.compiled_method
     def update(
         self, traj: Sample, last_obs: Any, state: TrainingState, memory: MemoryState
     ) -> tuple[TrainingState, MemoryState, Stats]:
