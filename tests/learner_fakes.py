@@ -15,6 +15,8 @@ from paxenv_agents.types import Sample
 class Seat:
     """What a learner reads of a game: one seat's spaces."""
 
+    num_players = 1
+
     observation: gymnasium.Space = dataclasses.field(
         default_factory=lambda: gymnasium.spaces.Discrete(5, dtype=np.int32)
     )
