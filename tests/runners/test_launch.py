@@ -295,4 +295,4 @@ def test_the_best_evaluation_on_the_way_is_kept_and_named(paxrun, tmp_path):
     (target,) = {(run.checkpoints / "best").resolve().name}
     assert scores[int(target.removeprefix("step_"))] == best
     assert json.loads(run.results.read_text())["best_score"] == pytest.approx(best)
-    assert f"best evaluation on the way: player 1 got {best:.1f}" in result.stdout
+    assert f"best:    {best:.1f} was the highest return of an episode" in result.stdout
