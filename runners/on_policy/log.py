@@ -4,8 +4,8 @@ import logging
 from collections.abc import Mapping
 from pathlib import Path
 
-from runners.jsonl import JsonLines
-from runners.sinks import Position, Sink
+from runners.jsonl import JsonLines, read_rows
+from runners.sinks import Position, Sink, group
 from runners.tensorboard import PATTERN, TensorBoard
 
 ROWS = "metrics.jsonl"
@@ -31,10 +31,22 @@ class OnPolicyLog:
             sink.log(position.env_steps, position.iteration, metrics)
         self.flush()
 
-    def resume(self, position: Position) -> None:
-        """Goes on from a position: what was logged later is taken out of the files."""
+    def resume(self, position: Position) -> bool:
+        """Goes on from a position: what was logged later is taken out of the files.
+
+        Returns:
+            Whether the row of that very iteration is in the files.
+        """
         self.close()
         self._resume_from, self._begun = position, True
+        path = None if self._folder is None else self._folder / ROWS
+        if path is None or not path.is_file():
+            return False
+        return any(
+            row.get("iteration") == position.iteration
+            and any(group(name) == "train" for name in row)
+            for row in read_rows(path)
+        )
 
     def flush(self) -> None:
         """Hands over everything logged so far."""

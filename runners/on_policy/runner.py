@@ -255,6 +255,8 @@ class OnPolicyRunner:
         )
         self.program = replanned(self.program, self._wanted, end)
         self._stop_requested = False
+        if self.metrics.has_row and self.log_interval.is_due(self.iteration):
+            self.log_metrics()
         game = getattr(self.env, "name", type(self.env).__name__)
         title = f"{type(self.agent).__name__} in {game}"
         with Interrupt() as interrupt, shown(title, end, asked=self.progress) as line:
@@ -407,7 +409,9 @@ class OnPolicyRunner:
         self._best = -math.inf if best is None else float(best)
         self.stats = {}
         self.metrics.load(meta.get("metrics"))
-        self._log.resume(self._position)
+        if self._log.resume(self._position) and self.metrics.has_row:
+            # The checkpoint was saved before the row of its iteration was written.
+            self.metrics.take_row()
 
     def add_callback(self, event: str, fn: Callable[..., Any], every: int = 1) -> None:
         """Calls a function whenever an event happens, from the next `learn` on.

@@ -1,5 +1,6 @@
 """The runner of one agent: construction, training, names, checkpoints, evaluation."""
 
+import contextlib
 import dataclasses
 import json
 import math
@@ -247,9 +248,10 @@ def test_a_row_of_a_run_that_goes_on_is_that_of_one_that_did_not_stop(tmp_path):
     with make("whole") as whole:
         whole.learn(num_iterations=4)
     with make("cut") as cut:
-        cut.add_callback("post_iteration", lambda r, _: r.save_checkpoint("half"), 3)
-        cut.add_callback("post_iteration", lambda r, _: r.request_stop(), 3)
-        cut.learn(num_iterations=4)
+        for _ in range(3):
+            cut.collect_rollout()
+            cut.update()
+        cut.save_checkpoint("half")
     with make("cut") as other:
         other.load_checkpoint("half")
         other.learn(num_iterations=1)
@@ -261,6 +263,30 @@ def test_a_row_of_a_run_that_goes_on_is_that_of_one_that_did_not_stop(tmp_path):
         del each["time/fps"]
     assert row == whole_row
     assert row["rollout/completed_episodes"] == 4
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_a_checkpoint_saved_before_its_row_leaves_no_gap_and_no_double(
+    tmp_path, killed
+):
+    """A callback saves before the row of its iteration is written, or never is."""
+
+    def save(runner, _):
+        runner.save_checkpoint("three")
+        if killed:
+            raise KeyboardInterrupt
+
+    with parts(log_dir=tmp_path, log_interval=1) as first:
+        first.add_callback("post_iteration", save, 3)
+        with pytest.raises(KeyboardInterrupt) if killed else contextlib.nullcontext():
+            first.learn(num_iterations=4)
+    with parts(log_dir=tmp_path, log_interval=1) as second:
+        second.load_checkpoint("three")
+        second.learn(num_iterations=2)
+
+    rows = read_rows(tmp_path / "metrics.jsonl")
+    assert [row["iteration"] for row in rows] == [1, 2, 3, 4, 5]
+    assert [row["episode/count"] for row in rows] == [0, 2, 0, 2, 2]
 
 
 def test_parts_of_rewards_can_be_left_out():
