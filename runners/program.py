@@ -12,6 +12,7 @@ from paxenv_agents import structure
 from runners import placement
 from runners.axes import map_axis
 from runners.experiment import Experiment, RunState, rollout, train_chunk, update
+from runners.missing import flagged, on_host
 
 Rows = dict[str, np.ndarray]
 
@@ -121,12 +122,12 @@ class Program:
         run: Any = self._compiled
         self.state, rows = run(self.experiment, self.state, jnp.int32(num_iterations))
         self.iteration += num_iterations
-        return {k: np.asarray(v)[:, :num_iterations] for k, v in rows.items()}
+        return {k: v[:, :num_iterations] for k, v in on_host(rows).items()}
 
     def rollout(self) -> Rows:
         """Runs the first stage of an iteration; metrics are `[seeds, 1]`."""
         self._played, row = _rollout(self.experiment, self.state)
-        return {k: np.asarray(v)[:, None] for k, v in row.items()}
+        return {k: v[:, None] for k, v in on_host(row).items()}
 
     def update(self) -> Rows:
         """Runs the second stage of an iteration; metrics are `[seeds, 1]`.
@@ -139,7 +140,7 @@ class Program:
         played, self._played = self._played, None
         self.state, row = _update(self.experiment, self.state, played)
         self.iteration += 1
-        return {k: np.asarray(v)[:, None] for k, v in row.items()}
+        return {k: v[:, None] for k, v in on_host(row).items()}
 
     def set_agents(self, states: dict[int, Any]) -> None:
         """Puts other training states into slots, also between the two stages.
@@ -176,19 +177,22 @@ def _chunk(
     def run(state: RunState) -> Any:
         return train_chunk(experiment, state, num_iterations)
 
-    return map_axis(run, (0,), state.iteration.shape[0])(state)
+    state, rows = map_axis(run, (0,), state.iteration.shape[0])(state)
+    return state, flagged(rows)
 
 
 @structure.jit("experiment")
 def _rollout(experiment: Experiment, state: RunState) -> Any:
     play = functools.partial(rollout, experiment)
-    return map_axis(play, (0,), state.iteration.shape[0])(state)
+    played, row = map_axis(play, (0,), state.iteration.shape[0])(state)
+    return played, flagged(row)
 
 
 @structure.jit("experiment", donate=("state",))
 def _update(experiment: Experiment, state: RunState, played: Any) -> Any:
     learn = functools.partial(update, experiment)
-    return map_axis(learn, (0, 0), state.iteration.shape[0])(state, played)
+    state, row = map_axis(learn, (0, 0), state.iteration.shape[0])(state, played)
+    return state, flagged(row)
 
 
 def with_agents(state: RunState, states: dict[int, Any]) -> RunState:
