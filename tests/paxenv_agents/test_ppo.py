@@ -169,7 +169,7 @@ def test_a_refused_value_is_named(name, value, claim):
 
 def test_an_unknown_option_is_an_error_with_the_nearest_name():
     with pytest.raises(
-        ValueError, match="'learning_rat'; did you mean 'learning_rate'"
+        ValueError, match=r"'learning_rat'.*; did you mean 'learning_rate'"
     ):
         PPO.from_env(Seat(), learning_rat=0.1)
 

@@ -55,7 +55,8 @@ def test_results_hold_both_dicts_and_the_final_evaluation_is_logged(searched):
     _, run = searched
     results = json.loads(run.results.read_text())
     assert results["train"]["step"] == 3
-    assert results["train"]["env_step"] == 192 + 64
+    # Three generations of 64 steps, then 16 of `retrained` and 16 of `final_mean`.
+    assert results["train"]["env_step"] == 192 + 32
     assert set(results["train"]["best"]) == {"fitness", "generation", "values"}
     evaluation = results["eval"]
     assert evaluation["mean_eval_reward"] == evaluation["eval/mean_reward"]
