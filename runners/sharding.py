@@ -8,6 +8,7 @@ import numpy as np
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
 from paxenv import platforms
+from paxenv.wording import counted
 from runners.counts import count
 
 #: Games are spread over both axes, large parameters over "fsdp".
@@ -34,11 +35,12 @@ def make_mesh(num_fsdp_devices: int, num_devices: int | None = None) -> Mesh:
     num_fsdp_devices = count("num_fsdp_devices", num_fsdp_devices)
     if num_devices > available:
         raise ValueError(
-            f"a mesh of {num_devices} devices is impossible: there are {available}"
+            f"a mesh of {counted(num_devices, 'device')} is impossible: there are "
+            f"{available}"
         )
     if num_devices % num_fsdp_devices:
         raise ValueError(
-            f"{num_devices} devices cannot be divided into groups of "
+            f"{counted(num_devices, 'device')} cannot be divided into groups of "
             f"{num_fsdp_devices}: num_fsdp_devices must divide num_devices"
         )
     if jax.process_count() > 1 and num_devices != available:

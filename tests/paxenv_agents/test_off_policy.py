@@ -284,9 +284,7 @@ def test_the_command_line_refuses_it_too(name, game):
 def test_another_number_of_games_is_refused(learner):
     agent = make(learner)
     state, memory = make_learner(agent, 3)
-    with pytest.raises(
-        ValueError, match=r"keeps steps of 1 games, got 3: agent\.sized"
-    ):
+    with pytest.raises(ValueError, match=r"keeps steps of 1 game, got 3: agent\.sized"):
         agent.update(played(learner, (1, 3)), None, state, memory)
     assert agent.sized(3).config.num_envs == 3
 
@@ -309,7 +307,7 @@ def test_a_refused_value_is_named(name, value, claim):
 
 
 def test_a_buffer_too_small_for_a_window_is_refused():
-    with pytest.raises(ValueError, match="buffer_size=7 holds 1 steps of 4 games"):
+    with pytest.raises(ValueError, match="buffer_size=7 holds 1 step of 4 games"):
         DQNConfig(buffer_size=7, num_envs=4, n_step=2)
 
 

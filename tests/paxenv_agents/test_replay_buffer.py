@@ -213,7 +213,7 @@ def test_a_ring_on_the_host_goes_on_from_its_state():
 
 def test_too_few_rows_are_refused_on_the_host():
     ring = HostReplay(5, seed=0)
-    with pytest.raises(ValueError, match="window of 1 steps needs as many rows, got 0"):
+    with pytest.raises(ValueError, match="window of 1 step needs as many rows, got 0"):
         ring.sample(4, 0.9)
     with pytest.raises(ValueError, match="capacity must be >= 1, got 0"):
         HostReplay(0, seed=0)

@@ -128,7 +128,7 @@ def test_mesh_has_the_axes_batch_and_fsdp(placed):
     ("numbers", "message"),
     [
         ((3, 4), "4 devices cannot be divided into groups of 3"),
-        ((2, 1), "1 devices cannot be divided into groups of 2"),
+        ((2, 1), "1 device cannot be divided into groups of 2"),
         ((1, 0), "num_devices must be a whole number >= 1, got 0"),
         ((0, 1), "num_fsdp_devices must be a whole number >= 1, got 0"),
     ],

@@ -172,7 +172,7 @@ def test_default_game_takes_one_block_of_random_words(monkeypatch):
         ({"height": 1, "width": 1}, "a grid of 1x1 does not fit"),
         ({"height": 1, "width": 2}, "3 cells or more"),
         ({"height": 17}, "at most 16 a side"),
-        ({"height": 3.0}, "whole numbers"),
+        ({"height": 3.5}, "whole numbers"),
         ({"coins": "three"}, "coins must be one of"),
         ({"spawn": "walls"}, "spawn must be one of"),
         ({"tie": "blue"}, "tie must be one of"),

@@ -199,7 +199,7 @@ def test_one_hot_observations_of_too_many_states_are_refused():
     [
         ({"num_players": 1}, "num_players"),
         ({"num_players": 31}, "num_players"),
-        ({"num_players": 3.0}, "num_players"),
+        ({"num_players": 3.5}, "num_players"),
         ({"num_inner_steps": 0}, "num_inner_steps"),
         ({"num_actions": (2, 2)}, "num_actions"),
         ({"num_actions": (2, 0, 2)}, "num_actions"),

@@ -55,7 +55,7 @@ def test_every_player_may_have_a_method_of_its_own():
     trained = training.train(methods, games.tandem(), start, 200)
     np.testing.assert_allclose(trained.params, [0.75, 0.25], atol=1e-4)
     assert trained.values.shape == (200, 2)
-    with pytest.raises(ValueError, match="1 methods for 2 players"):
+    with pytest.raises(ValueError, match="1 method for 2 players"):
         training.train(methods[:1], games.tandem(), start, 1)
 
 
