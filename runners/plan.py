@@ -167,7 +167,7 @@ def prepare(config: ExperimentConfig) -> Plan:
         check(config, experiment, params)
     notices += rounding if config.runner != "eval" else _without_effect(config)
     if config.runner not in ONE_LEARNER:
-        notices += seating.untrained(config.agents, experiment.slots)
+        notices += seating.untrained(config, experiment.slots)
     return Plan(config, game, experiment, params, num_iterations, notices)
 
 
@@ -204,8 +204,9 @@ def _optimised(config: ExperimentConfig) -> tuple[ExperimentConfig, OuterOptimis
                     f"agent{i}.clock=trial (from {written}): with evo every trial "
                     "begins anew, so who learns does so on the clock inner"
                 )
-        agents, outer = planning.evolution(config.agents, config.es)
-        return dataclasses.replace(config, agents=agents), outer
+        options = planning.without_leftovers(config)
+        agents, outer = planning.evolution(config.agents, options)
+        return dataclasses.replace(config, agents=agents, es=options), outer
     return config, Frozen() if config.runner == "eval" else Gradient()
 
 

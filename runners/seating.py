@@ -255,7 +255,7 @@ def as_saved(index: int, config: ExperimentConfig) -> tuple[AgentConfig, str | N
     """Returns (the agent that its weights are of, what to tell the user about it).
 
     It has the options that it was trained with, but for those that were set for this
-    run.
+    run; like those of any agent, usual ones are not written down.
 
     Raises:
         ConfigError: If the user named another agent.
@@ -272,6 +272,12 @@ def as_saved(index: int, config: ExperimentConfig) -> tuple[AgentConfig, str | N
     types = option_types(registry.find(saved).load(), config.runner)
     if types is not None:
         own = {k: frozen_value(v) for k, v in record["config"].items() if k in types}
+        usual = _defaults(registry.find(saved).load())
+        own = {
+            k: v
+            for k, v in own.items()
+            if k in agent.options or k not in usual or v != usual[k]
+        }
         stored = saved != agent.name or config.origins
         typed = {
             k: v
@@ -318,19 +324,29 @@ def option_types(agent_class: Any, runner: str = "rl") -> dict[str, Any] | None:
     return {name: hints[name] for name in names if name not in hidden}
 
 
+def _defaults(agent_class: Any) -> dict[str, Any]:
+    """Returns the options that an agent has where none are given."""
+    holder = getattr(agent_class, "config_class", agent_class)
+    defaults = {}
+    for field in dataclasses.fields(holder):
+        if field.default is not dataclasses.MISSING:
+            defaults[field.name] = field.default
+        elif field.default_factory is not dataclasses.MISSING:
+            defaults[field.name] = field.default_factory()
+    return defaults
+
+
 def own_settings(runner: str) -> set[str]:
     """Returns the settings of other runners that one leaves to its agents."""
     return {"n_steps"} if runner in ONE_LEARNER else set()
 
 
-def untrained(
-    agents: tuple[AgentConfig, ...], slots: tuple[Slot, ...]
-) -> tuple[str, ...]:
+def untrained(config: ExperimentConfig, slots: tuple[Slot, ...]) -> tuple[str, ...]:
     """Returns a notice for every learner that plays as it starts, without weights."""
     return tuple(
         f"{agent.name} (player {agent.players[0]}) plays untrained: "
         f"--model-path FILE --player {agent.players[0]} loads weights"
-        for agent, slot in zip(agents, slots, strict=True)
-        if slot.agent.learns and not slot.learns
-        if agent.es is None and agent.model_path is None
+        for agent, slot in zip(config.agents, slots, strict=True)
+        if slot.agent.learns and not slot.learns and agent.model_path is None
+        if agent.es is None or config.runner != "evo"
     )

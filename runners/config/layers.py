@@ -20,6 +20,7 @@ from runners.evolution.options import renamed
 #: Short names of nested settings.
 ALIASES = {
     "payoff": ("env", "payoff"),
+    "payoff_matrix": ("env", "payoff"),
     "num_inner_steps": ("env", "num_inner_steps"),
     "num_outer_steps": ("env", "num_outer_steps"),
     "env_id": ("env", "id"),

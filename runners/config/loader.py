@@ -317,6 +317,9 @@ def _path(name: str) -> Any:
             f"{name} is a run, not an experiment: `paxrun eval --run-dir {name}` plays "
             "its agents"
         )
+    file = next((f for f in (f"{name}.yaml", name) if Path(f).is_file()), None)
+    if file is not None:
+        raise ConfigError(f"{file} is a file, not an experiment: write --config {file}")
     near = closest(name, list(experiment_names()))
     hint = f"; did you mean {' or '.join(near)}?" if near else ";"
     raise ConfigError(

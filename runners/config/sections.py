@@ -145,6 +145,8 @@ def _with_weights(layer: Layer) -> Layer:
             )
         return layer
     number = 1 if player is None else coerce(player.value, int, "player")
+    if number < 1:
+        raise ConfigError(f"players are counted from 1, got player={number}")
     key = f"agent{number}"
     agents = [plain(layer[k]) for k in merging.agent_keys(layer)]
     if not agents and number == 1:

@@ -3,7 +3,7 @@
 import dataclasses
 from typing import Any
 
-from runners.config.schema import AgentConfig, ConfigError
+from runners.config.schema import AgentConfig, ConfigError, ExperimentConfig
 from runners.config.sections import build_es
 from runners.evolution import strategies
 from runners.evolution.options import SHARED, ESOptions, option_types, renamed
@@ -55,6 +55,30 @@ def evolution(
         common_random_numbers=options.common_random_numbers,
         opponent=options.opponent,
     )
+
+
+def without_leftovers(config: ExperimentConfig) -> ESOptions:
+    """Returns the run's options without those of a strategy that nobody uses now.
+
+    Where the user named the strategy of an agent's own search, numbers of a stored
+    experiment that no search has a use for go with the strategy that they were for.
+    """
+    searched = [
+        (f"agent{i}.es.strategy", agent.es.get("strategy", config.es.strategy))
+        for i, agent in enumerate(config.agents, start=1)
+        if agent.es is not None
+    ]
+    if not any(config.origin(name).typed for name, _ in searched):
+        return config.es
+    left = {
+        name
+        for name, value in _given(config.es).items()
+        if name != "strategy" and not config.origin(f"es.{name}").typed
+        if all(strategies.refusal(each, name, value) for _, each in searched)
+    }
+    own = {k: v for k, v in config.es.options.items() if k not in left}
+    unset = {k: getattr(ESOptions(), k) for k in left if k in option_types()}
+    return dataclasses.replace(config.es, options=own, **unset)
 
 
 def _own_options(where: str, agent: AgentConfig) -> dict[str, Any]:

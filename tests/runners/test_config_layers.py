@@ -164,6 +164,8 @@ def test_two_names_of_one_setting_are_one_setting_in_two_layers(folder):
         [*words, "es.lrate_init=2"], config_file=path, options={"runner": "evo"}
     )
     assert config.env.options == {"payoff": "IPD"}
+    word = load(["payoff_matrix=-1,-3,0,-2"])
+    assert word.env.options["payoff"] == "-1,-3,0,-2"
     assert (config.num_opponents, config.es.learning_rate) == (3, 2.0)
 
 

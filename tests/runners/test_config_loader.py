@@ -131,6 +131,8 @@ def test_weights_go_to_player_1_unless_told_otherwise():
     assert [agent.model_path for agent in first.agents] == ["a.msgpack", None]
     second = load(["ipd/ppo", "player=2"], options={"model_path": "a.msgpack"})
     assert [agent.model_path for agent in second.agents] == [None, "a.msgpack"]
+    with pytest.raises(ConfigError, match="counted from 1, got player=0"):
+        load(["ipd/ppo", "player=0"], options={"model_path": "a.msgpack"})
     with pytest.raises(ConfigError, match="model_path is for player 3"):
         load(["ipd/ppo"], options={"model_path": "a.msgpack", "player": "3"})
 
@@ -165,6 +167,13 @@ def test_the_key_eval_chooses_the_runner():
 )
 def test_a_mistake_is_an_error_that_says_the_fix(word, message):
     with pytest.raises(ConfigError, match=message):
+        load([word])
+
+
+@pytest.mark.parametrize("word", ["mine.yaml", "mine", "./mine.yaml"])
+def test_a_file_in_the_place_of_an_experiment_is_told_the_option(folder, word):
+    (folder / "mine.yaml").write_text("num_envs: 4\n")
+    with pytest.raises(ConfigError, match=r"write --config (\./)?mine\.yaml$"):
         load([word])
 
 

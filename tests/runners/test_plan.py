@@ -162,6 +162,7 @@ def test_the_config_shows_the_options_that_weights_were_trained_with(saved):
     assert plan.experiment.slots[0].agent.config.gamma == 0.25
 
 
-def test_an_untrained_learner_is_noticed_in_an_evaluation():
-    plan = plan_of("eval=true")
+@pytest.mark.parametrize("experiment", ["ipd/ppo_v_tft", "ipd/evo_v_evo"])
+def test_an_untrained_learner_is_noticed_in_an_evaluation(experiment):
+    plan = plan_of(experiment, "eval=true")
     assert any("PPO (player 1) plays untrained" in n for n in plan.notices)

@@ -115,3 +115,14 @@ def test_an_option_of_the_run_that_no_search_has_a_use_for_is_refused():
     both = [*words, "agent2={name: Naive, tabular: true, es: {}}"]
     first, second = prepare(load(both)).experiment.outer.searches
     assert (first.options.learning_rate, second.options.learning_rate) == (None, 0.3)
+
+
+def test_another_strategy_of_a_search_leaves_stored_numbers_of_the_runs_behind():
+    """The experiment has a `sigma_decay` for Open_ES, which CMA_ES cannot use."""
+    words = ["ipd/gs_v_tabular", "agent1.es.strategy=CMA_ES"]
+    assert load(words).es.sigma_decay is not None
+    plan = prepare(load(words))
+    assert plan.config.es.sigma_decay is None
+    assert prepare(plan.config).experiment == plan.experiment
+    with pytest.raises(ConfigError, match="CMA_ES sets its own spread: leave sigma_de"):
+        prepare(load([*words, "es.sigma_decay=0.9"]))
