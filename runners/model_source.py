@@ -25,7 +25,7 @@ def model_files(agent: AgentConfig) -> list[Path]:
         return [download(agent.run_path, str(agent.model_path))]
     path = local_path(str(agent.model_path))
     if not path.is_dir():
-        if not path.is_file():
+        if not (path.is_file() or path.with_name(f"{path.name}.msgpack").is_file()):
             raise ConfigError(f"model_path {path}: there is no such file")
         return [path]
     run = RunDir.open(path)

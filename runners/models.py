@@ -1,6 +1,6 @@
 """Weights of a run: what its agents start from, and what it leaves."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +8,8 @@ import jax
 import jax.numpy as jnp
 
 from paxenv_agents import weights
-from runners.config import ConfigError, ExperimentConfig
+from paxenv_agents.lineup import Slot
+from runners.config import AgentConfig, ConfigError, ExperimentConfig
 from runners.evolution.best import BestMember
 from runners.experiment import RunState
 from runners.model_source import saved_params
@@ -70,6 +71,16 @@ def about_weights(
     }
 
 
+def check_models(plan: Plan) -> None:
+    """Raises ConfigError if weights are missing or belong to another agent.
+
+    Those at Weights & Biases are not fetched.
+    """
+    for _, agent, slot in _started(plan):
+        if agent.run_path is None:
+            saved_params(agent, slot.agent)
+
+
 def load_models(plan: Plan) -> dict[int, Any]:
     """Returns training states by slot, leaves `[seeds, ...]`, of agents with weights.
 
@@ -79,15 +90,7 @@ def load_models(plan: Plan) -> dict[int, Any]:
         ConfigError: If a file is missing or belongs to another agent.
     """
     loaded = {}
-    for i, agent in enumerate(plan.config.agents):
-        if agent.model_path is None or i >= len(plan.experiment.slots):
-            continue
-        slot = plan.experiment.slots[i]
-        if not slot.agent.learns:
-            raise ConfigError(
-                f"{agent.name} (player {agent.players[0]}) has no weights to load: "
-                "model_path is for learners such as PPO"
-            )
+    for i, agent, slot in _started(plan):
         params = saved_params(agent, slot.agent)
         per_seed = [params[s % len(params)] for s in range(plan.config.num_seeds)]
         stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *per_seed)
@@ -96,6 +99,25 @@ def load_models(plan: Plan) -> dict[int, Any]:
         )
         loaded[i] = fresh.replace(params=stacked)
     return loaded
+
+
+def _started(plan: Plan) -> Iterator[tuple[int, AgentConfig, Slot]]:
+    """Yields the agents that start from weights, with their places and slots.
+
+    Raises:
+        ConfigError: If one is no learner.
+    """
+    for i, (agent, slot) in enumerate(
+        zip(plan.config.agents, plan.experiment.slots, strict=False)
+    ):
+        if agent.model_path is None:
+            continue
+        if not slot.agent.learns:
+            raise ConfigError(
+                f"{agent.name} (player {agent.players[0]}) has no weights to load: "
+                "model_path is for learners such as PPO"
+            )
+        yield i, agent, slot
 
 
 def with_models(plan: Plan, state: RunState) -> RunState:

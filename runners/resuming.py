@@ -24,6 +24,8 @@ CHANGEABLE = (
     *("keep_period", "non_finite", "plot", "num_devices", "fsdp_devices"),
     *("chunk_size", "exp_dir", "save_dir", "tensorboard", "seeds_apart", "wandb"),
 )
+#: Settings that say where a run lies.
+PLACES = ("exp_dir", "save_dir")
 
 
 def plan_of_run(path: str | Path) -> tuple[Plan, RunDir]:
@@ -107,10 +109,14 @@ def _take_over(run: RunDir, config: ExperimentConfig) -> None:
         cure="Give what the run began with, or another --save-dir; --overwrite deletes "
         "it and begins again",
     )
-    if changes:
-        told = "; ".join(map(str, changes))
-        warnings.warn(f"the run {run.path} goes on with {told}", stacklevel=3)
-        run.write_config(config)
+    if not changes:
+        return
+    run.write_config(config)
+    # Where the run lies was said by asking for it there.
+    told = [change for change in changes if change.name not in PLACES]
+    if told:
+        said = "; ".join(map(str, told))
+        warnings.warn(f"the run {run.path} goes on with {said}", stacklevel=3)
 
 
 def _settings(config: ExperimentConfig) -> dict[str, Any]:

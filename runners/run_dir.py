@@ -252,7 +252,11 @@ def _new_folder(config: ExperimentConfig) -> Path:
     if config.save_dir is not None:
         path = local_path(config.save_dir)
         if path.exists() and not _is_free(path):
-            raise ConfigError(f"save_dir {path} exists and is not empty: name another")
+            over = RunDir(path).meta_path.is_file()
+            instead = ", or give --resume to go on with it" if over else ""
+            raise ConfigError(
+                f"save_dir {path} exists and is not empty: name another{instead}"
+            )
         path.mkdir(parents=True, exist_ok=True)
         return path
     parent = local_path(config.exp_dir) / config.name

@@ -133,14 +133,14 @@ def resume(run_dir: str, which: str, as_json: bool) -> None:
 
     It ends as it would have ended without the stop, bit for bit.
     """
-    from runners.cli.progress import ProgressObserver, say
+    from runners.cli.progress import ProgressObserver
     from runners.resuming import plan_of_run
 
     with user_errors(every_value_error=True):
         plan, run = plan_of_run(run_dir)
         status = run.read_meta()["status"]
     if status == "finished":
-        say(f"the run {run.path} has finished: nothing is left to do")
+        _say_finished(run)
         return
     from runners.checkpoints.store import CheckpointError
     from runners.launch import resume_plan
@@ -196,7 +196,10 @@ def run_experiment(words: tuple[str, ...], options: dict[str, Any]) -> None:
     with user_errors(every_value_error=True):
         plan = plan_of_words(words, options)
         if dry_run:
+            from runners.models import check_models
+
             check_ready(plan.config)
+            check_models(plan)
     _announce(plan)
     if dry_run:
         _show(plan, as_json)
@@ -211,6 +214,9 @@ def run_experiment(words: tuple[str, ...], options: dict[str, Any]) -> None:
         failed_runs(),
     ):
         run = start(plan.config, resume=go_on, overwrite=overwrite)
+        if run is not None and run.read_meta()["status"] == "finished":
+            _say_finished(run)
+            return
         if run is not None:
             outcome, run_dir = resume_plan(plan, run, observer)
         else:
@@ -218,6 +224,13 @@ def run_experiment(words: tuple[str, ...], options: dict[str, Any]) -> None:
                 plan, lambda: opened(plan.config, sys.argv[1:], overwrite), observer
             )
     _finish(outcome, run_dir, as_json)
+
+
+def _say_finished(run: Any) -> None:
+    """Says that a run is not to go on: it is no mistake to ask for it."""
+    from runners.cli.progress import say
+
+    say(f"the run {run.path} has finished: nothing is left to do")
 
 
 def _finish(outcome: Any, run_dir: Any, as_json: bool) -> None:

@@ -326,3 +326,32 @@ def test_all_experiments_validate_from_the_command_line(paxrun):
     assert "ipd/ppo_v_tft: IPD: PPO v TitForTat, 40 iterations" in result.stdout
     broken = paxrun("config", "validate", "agent1.num_minibatches=7")
     assert broken.exit_code == USAGE
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["rl", "agent2=Naive", "agent2.model_path=no/file"], "there is no such file"),
+        (["rl", "agent2=Naive", "agent2.tabular=true"], "does not fit this Naive"),
+        (["eval", "agent1.hidden_sizes=[3]"], "does not fit this Naive"),
+    ],
+)
+def test_a_dry_run_finds_weights_that_cannot_be_loaded(trained, paxrun, words, said):
+    run, *changes = words
+    player = 1 if run == "eval" else 2
+    path = trained.path / "models/player1"
+    weights = [f"agent{player}.model_path={path}"]
+    result = paxrun(run, "ipd/nl_v_tft", *weights, *changes, "--dry-run")
+    assert result.exit_code == 2, result.output
+    assert said in result.stderr
+
+
+def test_an_evaluation_of_a_run_has_the_options_that_the_run_wrote_down(trained):
+    """All others are the agent's usual ones, which no list of runs need show."""
+    from runners.config import load
+    from runners.config_of_run import config_of_run
+    from runners.plan import prepare
+
+    run = load(config_file=trained.path / "config.yaml")
+    played = prepare(config_of_run(str(trained.path))).config
+    assert played.agents[0].options == run.agents[0].options

@@ -50,6 +50,23 @@ def test_a_run_goes_on_with_the_same_settings(begun):
     assert run.path == begun
 
 
+def test_the_place_of_a_run_is_no_new_setting(begun, monkeypatch):
+    """A run that `exp_dir` placed goes on by `--save-dir` without a word of it."""
+    run = RunDir(begun)
+    run.write_config(load(["ipd/ppo_v_tft"], options={"exp_dir": "elsewhere"}))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert start(config(begun), resume=True, overwrite=False) is not None
+
+
+def test_to_go_on_with_a_finished_run_is_no_mistake(begun, paxrun):
+    RunDir(begun).finish("finished")
+    words = ["rl", "ipd/ppo_v_tft", "agent1.learning_rate=0.5", "--resume"]
+    result = paxrun(*words, "--save-dir", str(begun))
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert "has finished: nothing is left to do" in result.stderr
+
+
 def test_a_new_budget_is_said_and_kept(begun):
     longer = config(begun, "agent1.learning_rate=0.5", "total_timesteps=123000")
     with pytest.warns(UserWarning, match="goes on with total_timesteps is 123000, was"):
