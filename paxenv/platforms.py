@@ -28,7 +28,10 @@ def fault() -> str | None:
     except (AssertionError, RuntimeError) as error:
         named = jax.config.jax_platforms  # type: ignore[attr-defined]
         said = str(error).partition("\n")[0].partition(" (set JAX_PLATFORMS=")[0]
-        reason = said or "there is no such device, or JAX is not installed for it"
+        reason = (
+            said.rstrip(".")
+            or "there is no such device, or JAX is not installed for it"
+        )
         return (
             f"JAX cannot start with JAX_PLATFORMS={named!r}: {reason}. Unset the "
             "environment variable to let JAX choose, set JAX_PLATFORMS=cpu, or install "

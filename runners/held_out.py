@@ -56,7 +56,8 @@ def variations(
     found = []
     for setting in (AS_TRAINED, *vary):
         changed = [] if setting == AS_TRAINED else split_words(setting)
-        if parse_words(changed).experiment is not None:
+        empty = setting != AS_TRAINED and not changed
+        if empty or parse_words(changed).experiment is not None:
             raise ConfigError(f"--vary {setting!r}: changes are written KEY=VALUE")
         config = config_of_run(
             str(run_dir), [*words, *changed], {"runner": "eval", **options}

@@ -1,6 +1,7 @@
 """What a run came to."""
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -9,6 +10,7 @@ from runners.curves import as_dict
 from runners.evolution.best import BestMember
 from runners.plan import Plan
 from runners.robust import robust
+from runners.rows import FINITE
 from runners.run_dir import RunDir
 from runners.summary import Estimate, estimate
 
@@ -135,6 +137,13 @@ class Outcome:
                 better.append(best.player)
         return tuple(better)
 
+    @property
+    def failed_seeds(self) -> tuple[int, ...]:
+        """Seeds, from 0, whose agents were not finite when they were evaluated."""
+        finite = self.evaluation.get(FINITE)
+        values = () if finite is None else finite.values
+        return tuple(seed for seed, value in enumerate(values) if not value >= 1)
+
     def as_dict(self) -> dict[str, Any]:
         """Returns plain data for `results.json`."""
         config = self.plan.config
@@ -167,13 +176,18 @@ class Outcome:
             },
             "inner_episodes": None if self.curves is None else as_dict(self.curves),
             "metrics": {
-                f"eval/{self.mode}/{name}": _plain(value)
+                f"eval/{self.mode}/{name}": _plain(value, self.failed_seeds)
                 for name, value in self.evaluation.items()
             },
         }
 
 
-def _plain(value: Estimate) -> dict[str, Any]:
-    """Returns an estimate as plain data, with what is less moved by odd seeds."""
+def _plain(value: Estimate, failed: Sequence[int]) -> dict[str, Any]:
+    """Returns an estimate as plain data, with what is less moved by odd seeds.
+
+    A seed without a value has not failed where it only never met a state.
+    """
     found = robust(value)
-    return {**value.as_dict(), **({} if found is None else found.as_dict())}
+    if found is None:
+        return value.as_dict()
+    return {**value.as_dict(), **found.as_dict(), "failed_seeds": list(failed)}

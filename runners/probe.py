@@ -27,16 +27,19 @@ class Response:
         offsets: Steps after the forced one, `[window]`; below 0 they come before it.
         forced: With the forced action, `[seeds, window, players]`.
         free: Without it, with the same random numbers.
+        at: The forced step, from 0.
     """
 
     offsets: np.ndarray
     forced: np.ndarray
     free: np.ndarray
+    at: int
 
     def as_dict(self) -> dict[str, Any]:
         """Returns plain data: means over seeds, by player."""
         rates = {"forced": self.forced.mean(0), "free": self.free.mean(0)}
         return {
+            "at": self.at,
             "offsets": self.offsets.tolist(),
             **{
                 name: {f"player_{p + 1}": r[:, p].tolist() for p in range(r.shape[1])}
@@ -61,6 +64,17 @@ def probe(plan: Plan, *, player: int, at: int, action: int, window: int) -> Resp
     Raises:
         ConfigError: If there is no such player or step, or the action does not fit.
     """
+    check(plan, player=player, at=at)
+    env = plan.env
+    forced = _rates(plan, functools.partial(_forced, player - 1, at, action))
+    free = _rates(plan, lambda slot: Probed.of(slot.agent))
+    steps = slice(max(at - window, 0), at + window + 1)
+    offsets = np.arange(env.num_inner_steps)[steps] - at
+    return Response(offsets, forced[:, steps], free[:, steps], at)
+
+
+def check(plan: Plan, *, player: int, at: int) -> None:
+    """Raises ConfigError if a plan has no such player or step, or several episodes."""
     env = plan.env
     if not 1 <= player <= env.num_players:
         raise ConfigError(
@@ -76,11 +90,6 @@ def probe(plan: Plan, *, player: int, at: int, action: int, window: int) -> Resp
             f"a probe is of one inner episode: write num_outer_steps=1 instead of "
             f"{env.num_outer_steps}"
         )
-    forced = _rates(plan, functools.partial(_forced, player - 1, at, action))
-    free = _rates(plan, lambda slot: Probed.of(slot.agent))
-    steps = slice(max(at - window, 0), at + window + 1)
-    offsets = np.arange(env.num_inner_steps)[steps] - at
-    return Response(offsets, forced[:, steps], free[:, steps])
 
 
 def _forced(player: int, at: int, action: int, slot: Slot) -> Probed:

@@ -13,8 +13,12 @@ from runners.probe import Response
 def table(response: Response, plan: Plan, forced: int) -> Table:
     """Returns the rates step by step: `with` and `without` the forced action."""
     shown = Table(
-        title=Text(f"{plan.title}, player {forced} is forced at step 0", style="bold"),
-        caption="rate of action 0 (cooperation), with the forced action | without it",
+        title=Text(
+            f"{plan.title}, player {forced} is forced at step {response.at}",
+            style="bold",
+        ),
+        caption="rate of action 0 (cooperation), with the forced action | without it; "
+        "steps are counted from the forced one",
         title_justify="left",
         caption_justify="left",
         show_edge=False,
@@ -50,7 +54,9 @@ def draw(response: Response, plan: Plan, forced: int, path: Path) -> None:
     axes.set_ylabel("rate of action 0")
     seeds = plan.config.num_seeds
     over = f"; mean over {seeds} seeds" if seeds > 1 else ""
-    subtitle = f"player {forced} is forced at step 0; dotted: not forced{over}"
+    subtitle = (
+        f"player {forced} is forced at step {response.at}; dotted: not forced{over}"
+    )
     figures.set_titles(axes, plan.title, subtitle)
     figures.set_legend(figure)
     figures.save(figure, path)

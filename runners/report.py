@@ -36,13 +36,27 @@ MAX_STATES = 16
 #: More players and the shares of steps would not fit a terminal.
 MAX_WITH_SHARES = 2
 NOTHING = "-"
+#: Wider than any table.
+WIDEST = 10_000
 #: States of games of many players: C2D.
 GROUPED = re.compile(r"[CD]\d+D")
 
 
+def print_whole(table: Table, console: Console) -> None:
+    """Prints a table whose columns do not wrap, also wider than the console is.
+
+    Lines that a narrow terminal breaks can be read, numbers that are cut off cannot.
+    """
+    free = console.options.update(max_width=WIDEST)
+    width = console.width
+    console.width = max(width, console.measure(table, options=free).maximum)
+    console.print(table)
+    console.width = width
+
+
 def print_report(outcome: Outcome, console: Console) -> None:
     """Prints the table of an outcome's evaluation, and what its numbers are."""
-    console.print(final_table(outcome))
+    print_whole(final_table(outcome), console)
     for line in captions(outcome):
         console.print(Text(line, style="dim"))
 
@@ -123,7 +137,7 @@ def print_end(outcome: Outcome, run: RunDir, console: Console) -> None:
     found = []
     if outcome.best_members and outcome.evaluation:
         found = findings(outcome, run, read_rows(run.eval_metrics))
-        console.print(_found_table(found))
+        print_whole(_found_table(found), console)
     elif outcome.best_score is not None:
         notes = [("best", _best_line(outcome, run))]
     weights = [

@@ -86,7 +86,9 @@ def inspect(path: str, which: str, as_json: bool) -> None:
 
     _print_table(rows)
     click.echo(f"{counted(len(rows), 'entry')}, {_size(sum(sizes.values()))}")
-    click.echo(f"meta: {json.dumps(record.meta, indent=2)}")
+    # What a run has gathered since its last row is for the run that goes on.
+    meta = {key: value for key, value in record.meta.items() if key != "rows"}
+    click.echo(f"meta: {json.dumps(meta, indent=2)}")
 
 
 @ckpt_group.command("export")

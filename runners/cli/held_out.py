@@ -7,8 +7,6 @@ import click
 
 from runners.cli.errors import SettingsCommand, user_errors
 
-#: Wider than any table.
-WIDEST = 10_000
 #: What the table shows of every player, as far as the game has it.
 SHOWN = ("reward_per_step", "reward_per_step_last", "cooperation_rate")
 
@@ -65,7 +63,7 @@ def _print(found: list[Any]) -> None:
     from rich.text import Text
 
     from runners.metric_names import by_name, label
-    from runners.report import number
+    from runners.report import WIDEST, number
 
     first = by_name(found[0].metrics)
     names = [name for name in sorted(first) if name.quantity in SHOWN]

@@ -84,8 +84,13 @@ def _experiments(names: tuple[str, ...], quick: bool) -> list[str]:
         return bool((load_small(name) if quick else load([name])).bands)
 
     known = experiment_names()
-    chosen: list[str] = []
-    for name in names or sorted({name.split("/")[0] for name in known}):
+    chosen = [] if names else [name for name in known if states_bands(name)]
+    for name in names:
+        if "=" in name:
+            raise ConfigError(
+                f"{name!r}: an experiment is compared as it is stored; "
+                f"`paxrun run NAME {name}` changes it"
+            )
         family = [k for k in known if k.startswith(f"{name}/")]
         if family:
             chosen += [k for k in family if states_bands(k)]

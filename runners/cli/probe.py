@@ -70,6 +70,7 @@ def probe(
     from runners.closing import shown
     from runners.figures import check_format
     from runners.places import check_writable
+    from runners.probe import check
     from runners.probe import probe as respond
     from runners.probe_report import draw, table
     from runners.run_dir import RunDir
@@ -78,6 +79,7 @@ def probe(
         # A probe is of one inner episode, unless the user asks for more and is told so.
         words = ("num_outer_steps=1", *words)
         plan = plan_of_words(words, {**options, "runner": "eval"})
+        check(plan, player=forced, at=at)
         if dry_run:
             click.echo(f"{plan.title}, player {forced} forced at step {at}")
             return

@@ -28,7 +28,7 @@ def run(tmp_path_factory):
     folder = RunDir.create(config, words)
     with CheckpointStore(folder.path / "checkpoints") as store:
         store.save(10, state, {"config": as_dict(config)}, metric=1.5)
-        store.save(20, state, {"note": "without a config"}, metric=0.5)
+        store.save(20, state, {"note": "without a config", "rows": {}}, metric=0.5)
         store.save_named("final.pt", state, {"env_steps": 20})
     return folder.path, state
 
@@ -63,6 +63,7 @@ def test_inspect_shows_every_entry_and_the_meta(run, paxrun):
     assert payoff[1:] == ["2", "x", "4", "x", "2", "float32", "64", "B"]
     assert "step 20, metric 0.5" in out
     assert '"note": "without a config"' in out
+    assert '"rows"' not in out
 
 
 def test_inspect_takes_a_step_a_name_or_one_checkpoint(run, paxrun):

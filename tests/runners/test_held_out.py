@@ -73,6 +73,7 @@ def test_the_table_has_a_column_for_each_player(run_dir):
     ("vary", "said"),
     [
         ("agent2", "written KEY=VALUE"),
+        ("", "written KEY=VALUE"),
         ("agent2.lerning_rate=1", "lerning_rate"),
         ("agent2=TitForTad", "TitForTat"),
     ],

@@ -190,10 +190,19 @@ def test_the_record_and_the_page_hold_what_a_run_gave(conf):
     assert "reward per step of player 1: [-1, -1]" in text
 
 
+def test_without_names_an_experiment_of_no_family_may_state_no_bands(conf, monkeypatch):
+    (conf / "conf/experiment/flat.yaml").write_text("runner: eval\n")
+    names = ("flat", "mine/tft")
+    monkeypatch.setattr("runners.config.experiment_names", lambda: names)
+    result = run("--dry-run")
+    assert (result.exit_code, result.output.count("steps of each seed")) == (0, 1)
+
+
 def test_mistakes_are_usage_errors(conf):
     (conf / "conf/experiment/mine/no_bands.yaml").write_text("runner: eval\n")
     for words, said in [
         (("mine/no_bands",), "states no bands"),
+        (("mine/tft", "num_envs=3"), "paxrun run NAME num_envs=3"),
         (("mine/tfd",), "mine/tft"),
         (("mine", "--record", "nowhere"), "there is no experiments.md"),
     ]:

@@ -83,7 +83,7 @@ def test_a_box_of_actions_is_refused():
 
 def test_the_picture_of_a_runs_agents_lies_in_the_run(tmp_path, monkeypatch, trained):
     monkeypatch.chdir(tmp_path)
-    fake = Response(np.arange(2), np.ones((1, 2, 2)), np.zeros((1, 2, 2)))
+    fake = Response(np.arange(2), np.ones((1, 2, 2)), np.zeros((1, 2, 2)), 1)
     monkeypatch.setattr("runners.probe.probe", lambda plan, **_: fake)
     words = ["probe", "--run-dir", str(trained.path), "--at", "1"]
     shown = CliRunner().invoke(cli, words)
@@ -103,8 +103,11 @@ def test_the_command_prints_a_table_and_draws(tmp_path, monkeypatch):
     shown = CliRunner().invoke(cli, [*words, "--window", "1"])
     assert shown.exit_code == 0, shown.output
     assert "0.00 | 1.00" in shown.output
+    assert "player 1 is forced at step 10" in " ".join(shown.output.split())
     assert (tmp_path / "probe.png").stat().st_size > 1000
     data = json.loads(CliRunner().invoke(cli, [*words, "--json"]).stdout)
     assert data["forced"]["player_2"][data["offsets"].index(1)] == 0.0
     refused = CliRunner().invoke(cli, [*words, "--at", "12"])
     assert refused.exit_code == 2
+    unseen = CliRunner().invoke(cli, [*words, "--at", "12", "--dry-run"])
+    assert unseen.exit_code == 2

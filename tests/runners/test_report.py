@@ -13,7 +13,7 @@ from runners.config import load
 from runners.metric_names import Name, parse, states
 from runners.outcome import Outcome
 from runners.plan import prepare
-from runners.report import captions, final_table
+from runners.report import captions, final_table, print_whole
 from runners.summary import estimates
 
 PREFIX = "env/cooperation_probability/player_"
@@ -187,3 +187,24 @@ def test_results_are_plain_data_with_the_mode_in_each_name():
 )
 def test_points_without_a_neighbour_are_dots(values, alone):
     assert figures.isolated(values) == alone
+
+
+def test_no_number_of_a_table_is_cut_off_in_a_narrow_console():
+    outcome = outcome_of(METRICS)
+    console = Console(width=30, color_system=None)
+    with console.capture() as capture:
+        print_whole(final_table(outcome), console)
+    assert row(capture.get(), "reward per step") == row(
+        text_of(final_table(outcome)), "reward per step"
+    )
+
+
+def test_a_seed_that_never_met_a_state_has_not_failed():
+    nan = math.nan
+    metrics = {
+        "health/finite": [1.0, 1.0, 1.0, 1.0, 0.0],
+        f"{PREFIX}1/CD": [nan, 0.5, 0.5, 0.5, 0.5],
+    }
+    outcome = outcome_of(metrics, "num_seeds=5")
+    (_, seen) = outcome.as_dict()["metrics"].values()
+    assert (seen["iqm"], seen["failed_seeds"]) == (0.5, [4])
