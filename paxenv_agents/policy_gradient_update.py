@@ -41,6 +41,7 @@ class PolicyGradient(ActorCritic):
     arithmetic: ClassVar[tuple[str, ...]] = (
         "learning_rate_end",
         "entropy_coeff_end",
+        "entropy_coeff_horizon",
         "num_updates",
     )
 

@@ -70,6 +70,7 @@ class SAC(OffPolicy):
     config: SACConfig = SACConfig()
 
     config_class: ClassVar[type[OffPolicyConfig]] = SACConfig
+    arithmetic: ClassVar[tuple[str, ...]] = ("alpha", "target_entropy")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -199,7 +200,7 @@ class SAC(OffPolicy):
         outputs = self.outputs(params, batch.next_observations)
         actions, log_probs = self.drawn(outputs, key)
         value = self._least(params["target_critics"], features, actions)
-        soft = value - jnp.exp(params["log_alpha"]) * log_probs
+        soft = value - jnp.exp(self._log_alpha(params)) * log_probs
         return batch.rewards + batch.discounts * soft
 
     def with_targets(self, state: TrainingState, tau: jax.Array) -> TrainingState:
@@ -230,7 +231,8 @@ class SAC(OffPolicy):
         self, key: jax.Array, state: TrainingState, batch: Minibatch
     ) -> tuple[TrainingState, Stats]:
         params = state.params
-        alpha = jnp.exp(params["log_alpha"])
+        log_alpha = self._log_alpha(params)
+        alpha = jnp.exp(log_alpha)
         features = networks.features(batch.observations, self.observation_space)
 
         def loss(actor: Any) -> tuple[jax.Array, jax.Array]:
@@ -248,13 +250,19 @@ class SAC(OffPolicy):
         surplus = entropy - self._target_entropy
         stats = {
             "loss/actor": actor_loss,
-            "loss/alpha": params["log_alpha"] * surplus,
+            "loss/alpha": log_alpha * surplus,
             "alpha": alpha,
             "entropy": entropy,
         }
         if self.config.alpha is None:
             state, _ = self._descend(state, "log_alpha", surplus)
         return state, stats
+
+    def _log_alpha(self, params: Any) -> jax.Array:
+        """Returns the logarithm of the weight of the entropy."""
+        if self.config.alpha is None:
+            return params["log_alpha"]
+        return jnp.log(jnp.asarray(self.config.alpha, jnp.float32))
 
     @property
     def _target_entropy(self) -> float:

@@ -18,9 +18,11 @@ from paxenv_agents.lola import LOLA
 from paxenv_agents.one_of import OneOf
 from paxenv_agents.ppo import PPO
 from paxenv_agents.registry import make_agent
+from paxenv_agents.sac import SAC
 
 IPD, _ = paxenv.make("IPD-v0", num_inner_steps=4)
 X = np.float32(2.0)
+PENDULUM, _ = paxenv.make("Pendulum-v1")
 INFINITE, _ = paxenv.make("InfiniteMatrixGame-v0", num_inner_steps=4)
 
 
@@ -35,6 +37,12 @@ def ppo(**options):
         (ppo(), ppo(max_grad_norm=9)),
         (ppo(num_updates=5), ppo(num_updates=6)),
         (ppo(learning_rate_end=0.0, num_updates=5),) * 2,
+        tuple(
+            ppo(entropy_coeff_end=0.0, entropy_coeff_horizon=steps)
+            for steps in (100, 200)
+        ),
+        (SAC.from_env(PENDULUM, alpha=0.1), SAC.from_env(PENDULUM, alpha=0.2)),
+        tuple(SAC.from_env(PENDULUM, target_entropy=x) for x in (-1.0, -2.0)),
         (DQN.from_env(IPD), DQN.from_env(IPD, epsilon_end=0.5, tau=1)),
         (LOLA.from_env(IPD), LOLA.from_env(IPD, lr_in=3.0)),
         (LOLAExact.from_env(INFINITE), LOLAExact.from_env(INFINITE, lookahead_rate=9)),
