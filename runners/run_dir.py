@@ -46,6 +46,12 @@ class RunDir:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = local_path(path)
 
+    def __fspath__(self) -> str:
+        return str(self.path)
+
+    def __repr__(self) -> str:
+        return f"RunDir({str(self.path)!r})"
+
     @classmethod
     def create(cls, config: ExperimentConfig, argv: Sequence[str]) -> "RunDir":
         """Makes the folder of a new run and writes what is known before it starts.

@@ -1,6 +1,7 @@
 """The folder of a run."""
 
 import re
+from pathlib import Path
 
 import pytest
 
@@ -53,6 +54,14 @@ def test_save_dir_is_the_run_directory_itself(tmp_path):
     assert run.path == tmp_path / "here"
     with pytest.raises(ConfigError, match="not empty: name another, or give --resu"):
         make(tmp_path, save_dir=str(tmp_path / "here"))
+
+
+def test_a_run_directory_is_taken_where_a_path_is(tmp_path):
+    run = RunDir(tmp_path / "run")
+
+    assert Path(run) == tmp_path / "run"
+    assert RunDir(run).path == run.path
+    assert repr(run) == f"RunDir('{tmp_path}/run')"
 
 
 def test_opening_creates_nothing(tmp_path):
