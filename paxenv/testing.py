@@ -80,7 +80,8 @@ def check_env(env: Any, params: Any = None, *, seed: int = 0) -> None:
         EnvCheckError: If a promise is broken.
         ValueError: If `env` is no native game at all.
     """
-    params = native(env).default_params if params is None else params
+    game = native(env)
+    params = game.default_params if params is None else params
     _check_static(env)
     _check_params(params)
     _check_spaces(env)

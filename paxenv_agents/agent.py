@@ -25,6 +25,8 @@ class AgentType(abc.ABCMeta):
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
         if "env" in kwargs or (args and _is_place(args[0])):
             if "cfg" in kwargs:
+                if "config" in kwargs:
+                    raise TypeError("cfg is another name of config: give one of them")
                 kwargs["config"] = kwargs.pop("cfg")
             make: Any = cls
             return make.from_env(*args, **kwargs)

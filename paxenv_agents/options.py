@@ -58,6 +58,19 @@ def with_overrides(config: Config, overrides: Mapping[str, Any]) -> Config:
     return dataclasses.replace(config, **overrides)  # type: ignore[type-var]
 
 
+def number(name: str, value: Any) -> float:
+    """Returns the value of a traced number, which infinity may be, as in no limit.
+
+    Raises:
+        ValueError: If it is NaN, or no number.
+    """
+    plain = scalars.plain(value)
+    is_number = isinstance(plain, int | float) and not isinstance(plain, bool)
+    if not is_number or math.isnan(plain):
+        raise ValueError(f"{name} must be a number, got {value!r}")
+    return float(plain)
+
+
 def one_of(names: Iterable[str]) -> Rule:
     """Returns the rule of an option that is one of some names."""
     known = tuple(names)

@@ -13,7 +13,8 @@ from paxenv_agents.dqn import DQN, DQNConfig
 from paxenv_agents.ppo import PPO, PPOConfig
 from paxenv_agents.sac import SAC, SACConfig
 from runners.devices import get_num_devices, replicate
-from runners.one_player import check_spaces, game_of, num_games
+from runners.one_player import check_spaces, game_of, num_games, params_of
+from runners.places import not_empty
 from runners.results import (
     DQNTrainResult,
     PPOMetricsHistory,
@@ -55,7 +56,7 @@ def train_ppo(
 
     Args:
         env: A native game of one player, with or without `AutoResetWrapper`.
-        env_params: Its numbers.
+        env_params: Its numbers; None: its own.
         ppo_config: The algorithm; its `num_envs` wins over the runner's 1.
         runner_config: How long and how often; `total_timesteps` is rounded down to
             whole updates.
@@ -153,7 +154,7 @@ def train_dqn(
 
     Args:
         env: A native game of one player, with or without `AutoResetWrapper`.
-        env_params: Its numbers.
+        env_params: Its numbers; None: its own.
         dqn_config: The algorithm; where its `buffer_size` or `warmup_steps` is None,
             the runner's counts.
         runner_config: How long and how often; `resume` goes on with replay, games and
@@ -222,10 +223,11 @@ def _ppo(
     mesh: Mesh | None,
     run_dir: Place | None,
 ) -> PPOTrainResult:
+    _check_configs(PPO, config, runner_config)
     games = num_games(config.num_envs, runner_config)
     trainer = Trainer(
         PPO.from_env(game, config),
-        *(game, env_params, runner_config),
+        *(game, params_of(game, env_params), runner_config),
         games if mesh is None else games * mesh.size,
         mesh=mesh,
         run_dir=_run_dir(run_dir),
@@ -246,6 +248,9 @@ def _off_policy(
     run_dir: Place | None,
     buffer: str,
 ) -> Trainer:
+    _check_configs(agent_class, config, runner_config)
+    if callback is not None and not callable(callback):
+        raise ValueError(f"callback must be a function, got {callback!r}")
     own = {
         name: getattr(runner_config, name)
         for name in ("buffer_size", "warmup_steps")
@@ -254,7 +259,7 @@ def _off_policy(
     games = num_games(config.num_envs, runner_config)
     agent = agent_class.from_env(game, dataclasses.replace(config, **own))
     trainer = Trainer(
-        *(agent, game, env_params, runner_config, games),
+        *(agent, game, params_of(game, env_params), runner_config, games),
         run_dir=_run_dir(run_dir),
         buffer=buffer,
         callback=callback,
@@ -263,9 +268,16 @@ def _off_policy(
     return trainer
 
 
+def _check_configs(agent_class: Any, config: Any, runner_config: Any) -> None:
+    agent_class.check_config(config)
+    if not isinstance(runner_config, RunnerConfig):
+        raise ValueError(f"runner_config must be a RunnerConfig, got {runner_config!r}")
+
+
 def _run_dir(place: Place | None) -> RunDir | None:
     if place is None or isinstance(place, RunDir):
         return place
+    not_empty("run_dir", place)
     return RunDir(place)
 
 

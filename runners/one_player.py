@@ -1,5 +1,6 @@
 """What the functions `train_*` ask of a game: one player, and what was said of it."""
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
@@ -26,6 +27,29 @@ def game_of(env: Any) -> Any:
             "SinglePlayer(env, player, co_players) makes a game of one player of it"
         )
     return game
+
+
+def params_of(game: Any, params: Any) -> Any:
+    """Returns the game's numbers; None stands for its own.
+
+    Raises:
+        ValueError: If they are those of another game.
+    """
+    own = game.default_params
+    if params is None:
+        return own
+    fits = isinstance(params, type(own)) or not dataclasses.is_dataclass(own)
+    if not fits:
+        raise ValueError(
+            f"env_params are a {_kind(params)}, {game.name or type(game).__name__} "
+            f"takes a {_kind(own)}: env, env_params = paxenv.make(...) gives both"
+        )
+    return params
+
+
+def _kind(params: Any) -> str:
+    kind = type(params)
+    return f"{kind.__module__}.{kind.__qualname__}"
 
 
 def num_games(own: int | None, config: RunnerConfig) -> int:

@@ -50,6 +50,15 @@ class InUseError(ConfigError):
     """Somebody else is writing to the same folder."""
 
 
+def not_empty(name: str, folder: str | os.PathLike[str]) -> None:
+    """Raises ValueError for an empty text, as of a variable that was not set.
+
+    It would stand for the working folder, whose files nobody wants to be overwritten.
+    """
+    if folder == "":
+        raise ValueError(f'{name} is empty: name a folder; the working folder is "."')
+
+
 def check_writable(
     folder: str | os.PathLike[str],
     what: str = "folder",
@@ -67,6 +76,7 @@ def check_writable(
     Raises:
         UnwritableError: If it is no folder, is read-only, or the disk is full.
     """
+    not_empty(f"the {what}", folder)
     path = local_path(folder).absolute()
     try:
         str(path).encode("utf-8")

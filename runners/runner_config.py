@@ -6,6 +6,7 @@ import os
 from paxenv import scalars
 from paxenv.paths import local_path
 from runners.counts import count
+from runners.places import not_empty
 
 _COUNTS = (
     *("total_timesteps", "eval_every", "eval_episodes", "log_interval"),
@@ -97,6 +98,7 @@ class RunnerConfig:
         if directory is not None:
             if not isinstance(directory, str | os.PathLike):
                 raise ValueError(f"checkpoint_dir must be a path, got {directory!r}")
+            not_empty("checkpoint_dir", directory)
             object.__setattr__(self, "checkpoint_dir", str(local_path(directory)))
         if self.resume and self.overwrite:
             raise ValueError(

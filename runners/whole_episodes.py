@@ -23,6 +23,7 @@ from paxenv_agents.types import MemoryState
 from runners.act_functions import ActFn, AgentActFn, KeyedActFn, as_agent
 from runners.counts import count
 from runners.episode_statistics import EpisodeStats, EvalMetrics, summarise
+from runners.one_player import params_of
 
 
 class _Games(struct.PyTreeNode):
@@ -55,7 +56,7 @@ def evaluate(
             is NaN, so are the metrics: no policy follows from it.
         env: A game of one player, with or without `AutoResetWrapper`; `SinglePlayer`
             makes one of any other.
-        env_params: The game's numbers.
+        env_params: The game's numbers; None: its own.
         n_episodes: Episodes, all at once.
         max_steps: An episode counts as it stands after so many steps.
         rng: Episode i is trial 0 of the lane `fold_in(rng, i)`, whatever `n_episodes`.
@@ -134,6 +135,7 @@ def play_episodes(
     # Every lane plays one trial: what opens the next one would never be seen.
     env = env.env if isinstance(env, AutoResetWrapper) else env
     _check_seat(agent, env)
+    env_params = params_of(env, env_params)
     lane_keys = jax.vmap(jax.random.fold_in, (None, 0))(
         keys.typed(key), jnp.arange(n_episodes)
     )

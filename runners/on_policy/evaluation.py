@@ -108,13 +108,17 @@ class Evaluation:
 
     def _opened(self) -> gymnasium.Env:
         if self.game is None:
-            made = _another(self._envs)
+            try:
+                made, why = _another(self._envs), None
+            except (gymnasium.error.Error, ValueError) as error:
+                # Such as of a wrapper that keeps no record of its arguments.
+                made, why = None, error
             if made is None:
                 raise ValueError(
                     f"{self._envs} does not say how one of its games is made again: "
                     "give a plain gymnasium.Env that shows and takes the same, "
                     "OnPolicyRunner(..., eval_env=env) or eval(n, env=env)"
-                )
+                ) from why
             self.game, self._owned = made, True
         return self.game
 

@@ -46,7 +46,8 @@ def make_program(
     config_envs = getattr(getattr(agent, "config", None), "num_envs", None)
     on_host = isinstance(env, VectorEnv)
     default = env.num_envs if on_host else NUM_ENVS
-    games = count("num_envs", num_envs or config_envs or default)
+    known = [n for n in (num_envs, config_envs, default) if n is not None]
+    games = count("num_envs", known[0])
     if on_host and games != env.num_envs:
         raise ValueError(
             f"num_envs={games}, but the vector environment has "

@@ -12,10 +12,12 @@ import jax
 import jax.numpy as jnp
 
 from paxenv.paths import local_path
+from paxenv_agents import options
 from runners.checkpoints.settings import SETTINGS
 from runners.checkpoints.store import CheckpointStore
 from runners.interrupt import Interrupt
 from runners.intervals import Interval
+from runners.loop import NON_FINITE
 from runners.on_policy.callbacks import EVENTS, Callbacks
 from runners.on_policy.checkpoints import (
     FINAL,
@@ -171,6 +173,10 @@ class OnPolicyRunner:
         self.callbacks = Callbacks(on_callback_error)
         self.log_interval = Interval(log_interval)
         self.save_interval = Interval(save_interval)
+        if non_finite not in NON_FINITE:
+            raise ValueError(
+                f"non_finite must be one of {', '.join(NON_FINITE)}, got {non_finite!r}"
+            )
         self.non_finite = non_finite
         self.progress = progress
         self._log = OnPolicyLog(None if log_dir is None else local_path(log_dir))
@@ -432,7 +438,7 @@ class OnPolicyRunner:
         """Sets a number of the learner, such as `learning_rate`, without a compile.
 
         Raises:
-            ValueError: If the learner has no such number.
+            ValueError: If the learner has no such number, or the value is none.
         """
         state = self.program.state.agents[0]
         if name not in state.hyper:
@@ -440,8 +446,8 @@ class OnPolicyRunner:
                 f"the agent has no hyperparameter {name!r}; it has "
                 f"{', '.join(sorted(state.hyper))}"
             )
-        old = state.hyper[name]
-        hyper = {**state.hyper, name: jnp.full_like(old, value)}
+        new = jnp.full_like(state.hyper[name], options.number(name, value))
+        hyper = {**state.hyper, name: new}
         self.program.set_agents({0: state.replace(hyper=hyper)})
 
     def request_stop(self) -> None:

@@ -7,12 +7,13 @@ import jax
 from gymnasium.vector import VectorEnv
 
 import paxenv
+from paxenv_agents import options
 from paxenv_agents.agent import Agent
 from paxenv_agents.ppo import PPO, PPOConfig
 from paxenv_agents.recurrent_ppo import RecurrentPPO, RecurrentPPOConfig
 from paxenv_agents.seat import seated
 from runners.on_policy.vector_steps import as_vector_env
-from runners.one_player import game_of
+from runners.one_player import game_of, params_of
 
 _ALGORITHMS: dict[str, tuple[Any, Any]] = {
     "ppo": (PPO, PPOConfig),
@@ -57,8 +58,7 @@ def make_game(env: Any, params: Any = None) -> tuple[Any, Any]:
     elif isinstance(env, tuple) and len(env) == 2:
         env, own = env
     game = game_of(env)
-    chosen = own if params is None else params
-    return game, game.default_params if chosen is None else chosen
+    return game, params_of(game, own if params is None else params)
 
 
 def make_agent(
@@ -92,6 +92,7 @@ def make_agent(
                 "cfg is not the config of the agent that was given: leave it out, or "
                 f"pass it to {type(agent).__name__}.from_env"
             )
+        _check_seat(agent, env)
         return agent
     known = _ALGORITHMS.get(algorithm.lower())
     if known is None:
@@ -100,8 +101,9 @@ def make_agent(
             f"{', '.join(sorted(_ALGORITHMS))}: register_algorithm adds others"
         )
     agent_class, config_class = known
-    config = config_class(**cfg) if isinstance(cfg, dict) else cfg
-    config = config_class() if config is None else config
+    config = config_class() if cfg is None or isinstance(cfg, dict) else cfg
+    if isinstance(cfg, dict):
+        config = options.with_overrides(config, cfg)
     return agent_class.from_env(seated(env), config, **networks)
 
 
@@ -140,6 +142,22 @@ def find_device(device: Any) -> Any:
             f"there is no device {device!r} here, only {len(found)} of {platform}"
         )
     return found[int(number or 0)]
+
+
+def _check_seat(agent: Agent, env: Any) -> None:
+    """Raises ValueError if an agent that is given sees or does something else."""
+    seat = seated(env)
+
+    def form(space: gymnasium.Space) -> tuple[Any, ...]:
+        # Bounds and dtypes of the same game differ between libraries.
+        return type(space), space.shape, getattr(space, "n", None)
+
+    for what in ("observation_space", "action_space"):
+        have, found = getattr(agent, what), getattr(seat, what)(0)
+        if form(have) != form(found):
+            raise ValueError(
+                f"the agent was made for the {what} {have}, {seat.name} has {found}"
+            )
 
 
 def _check_on_policy(agent: Any) -> None:

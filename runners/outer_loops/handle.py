@@ -9,12 +9,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from paxenv_agents import structure
+from paxenv_agents import options, structure
 from paxenv_agents.agent import Agent
 from paxenv_agents.types import MemoryState, Sample, Stats, TrainingState
 from runners.intervals import Interval
 from runners.joined_rows import JoinedRows
-from runners.one_player import game_of, num_games
+from runners.one_player import game_of, num_games, params_of
 from runners.outer_loops import inner_loop, targets
 from runners.outer_loops.hooks import Hook
 from runners.outer_loops.inner_loop import InnerLoop, InnerState
@@ -164,10 +164,9 @@ class AgentHandle:
         target = ALIASES.get(name, name)
         if kind == "hyper":
             learner = self.state.learner
-            number = jnp.asarray(value, learner.hyper[target].dtype)
-            if number.shape:
-                raise ValueError(f"{name} is one number, got shape {number.shape}")
-            hyper = {**learner.hyper, target: number}
+            number = options.number(name, value)
+            new = jnp.full_like(learner.hyper[target], number)
+            hyper = {**learner.hyper, target: new}
             self.state = self.state.replace(
                 run=inner_loop.with_learner(
                     self.state.run, learner.replace(hyper=hyper)
@@ -199,7 +198,7 @@ class AgentHandle:
                 )
         self.loop = self._make_loop(self._agent, game)
         self.rows = JoinedRows(game)
-        self.env_params = game.default_params if env_params is None else env_params
+        self.env_params = params_of(game, env_params)
         self.state = self._begun(self.state.learner, self.state.hooks)
 
     def restart(self, learner: TrainingState) -> None:

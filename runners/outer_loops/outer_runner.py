@@ -9,7 +9,7 @@ import jax
 
 from paxenv_agents.agent import Agent
 from paxenv_agents.registry import make_agent
-from runners.one_player import game_of
+from runners.one_player import game_of, params_of
 from runners.outer_loops.handle import AgentHandle, OnRow
 from runners.outer_loops.hooks import Hook
 from runners.outer_loops.outer_config import OuterConfig
@@ -195,6 +195,4 @@ def _game(env: Any, env_params: Any) -> tuple[Any, Any]:
         env, own = paxenv.make(env)
         env_params = own if env_params is None else env_params
     env = game_of(env)
-    if env_params is None:
-        env_params = env.default_params
-    return env, jax.tree.map(jax.numpy.asarray, env_params)
+    return env, jax.tree.map(jax.numpy.asarray, params_of(env, env_params))

@@ -74,6 +74,11 @@ def flags(game: Any, params: Any, actions: list[int]) -> list[tuple[bool, bool]]
     return ends
 
 
+def test_a_check_of_one_that_is_no_game_yet_says_how_one_is_made() -> None:
+    with pytest.raises(ValueError, match="from_gymnax"):
+        paxenv.check_env(Walk(), Walk().default_params)
+
+
 @pytest.mark.parametrize("kind", [Walk, LaterWalk])
 def test_it_keeps_every_promise_of_a_native_game(kind: type) -> None:
     paxenv.check_env(*paxenv.from_gymnax(kind()))

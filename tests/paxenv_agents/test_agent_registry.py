@@ -111,6 +111,8 @@ def test_a_learner_is_made_for_native_and_gymnasium_environments(game, name):
     assert learner(env=native, cfg={"gamma": 0.5}).config == config
     with pytest.raises(ValueError, match="did you mean 'gamma'"):
         learner(env=native, cfg={"gama": 0.5})
+    with pytest.raises(TypeError, match="cfg is another name of config"):
+        learner(env=native, config=config, cfg=config)
 
 
 @pytest.mark.parametrize(

@@ -561,6 +561,27 @@ def test_signatures_are_the_published_ones(name):
     assert str(inspect.Signature(bare)) == SIGNATURES[name]
 
 
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"dqn_config": SACConfig()}, "DQN takes a DQNConfig, got SACConfig"),
+        ({"dqn_config": {"num_envs": 2}}, "DQN takes a DQNConfig, got {'num_envs': 2}"),
+        ({"runner_config": {}}, "runner_config must be a RunnerConfig, got {}"),
+        ({"callback": 3}, "callback must be a function, got 3"),
+        ({"run_dir": ""}, "run_dir is empty"),
+        (
+            {"env_params": paxenv.make("Pendulum-v1")[1]},
+            r"pendulum\.EnvParams, CartPole takes a .*cart_pole\.EnvParams",
+        ),
+    ],
+)
+def test_arguments_that_are_something_else_are_refused_by_name(options, said):
+    env, params = paxenv.make("CartPole-v1")
+    given = {"env_params": params, "dqn_config": DQNConfig(), "runner_config": SHORT}
+    with pytest.raises(ValueError, match=said):
+        runners.train_dqn(env, **{**given, **options})
+
+
 def test_algorithms_have_configs_with_defaults():
     assert (PPOConfig().n_steps, PPOConfig().hidden_sizes) == (128, (64, 64))
     for config in (DQNConfig(), SACConfig()):

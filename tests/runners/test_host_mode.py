@@ -8,6 +8,7 @@ import pytest
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from on_policy_fakes import SMALL, PartsEnv
 
+from paxenv_agents.ppo import PPO, PPOConfig
 from runners.on_policy.host_episodes import parts_of
 from runners.on_policy.host_rollouts import HostProgram
 from runners.on_policy.runner import OnPolicyRunner
@@ -251,6 +252,26 @@ def test_an_environment_of_unknown_make_needs_another_for_evaluation():
         runner.eval(1)
     assert runner.eval(1, env=PartsEnv(length=6))["eval/mean_length"] == 6.0
     assert runner.eval(1)["eval/mean_length"] == 6.0
+
+
+class Doubled(gymnasium.Wrapper):
+    """A wrapper as users write it: it keeps no record of how it was made."""
+
+    def step(self, action):
+        obs, reward, *rest = self.env.step(action)
+        return obs, 2.0 * reward, *rest
+
+
+def test_a_wrapper_without_a_record_needs_another_environment_for_evaluation():
+    runner = make_runner(Doubled(gymnasium.make("CartPole-v1")))
+    with pytest.raises(ValueError, match=r"eval_env=env\) or eval\(n, env=env\)"):
+        runner.eval(1)
+
+
+def test_an_agent_made_for_another_environment_is_refused():
+    agent = PPO(env=gymnasium.make("Pendulum-v1"), cfg=PPOConfig(n_steps=8))
+    with pytest.raises(ValueError, match=r"made for the observation_space Box"):
+        make_runner(gymnasium.make("CartPole-v1"), agent=agent, cfg=None)
 
 
 def test_what_a_wrapper_shows_is_not_left_out_of_an_evaluation():

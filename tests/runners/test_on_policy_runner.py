@@ -586,6 +586,31 @@ def test_an_algorithm_is_registered_by_name():
         cart_pole(algorithm="nothing")
 
 
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"num_envs": 0}, "num_envs must be a whole number >= 1, got 0"),
+        ({"non_finite": "stpo"}, "non_finite must be one of .*, got 'stpo'"),
+        ({"cfg": {"lerning_rate": 1.0}}, "did you mean 'learning_rate'"),
+        ({"log_dir": ""}, "folder is empty"),
+        (
+            {"cfg": None, "agent": PPO(env=paxenv.make("Pendulum-v1")[0], cfg=CONFIG)},
+            r"made for the observation_space Box\(.*\(3,\), float32\), CartPole has",
+        ),
+    ],
+)
+def test_arguments_that_do_not_fit_are_refused_by_name(options, said):
+    with pytest.raises(ValueError, match=said):
+        cart_pole(**options)
+
+
+@pytest.mark.parametrize("value", [math.nan, "0.1", None])
+def test_a_hyperparameter_is_a_number(value):
+    runner = parts()
+    with pytest.raises(ValueError, match="learning_rate must be a number, got"):
+        runner.set_hyperparam("learning_rate", value)
+
+
 def test_an_off_policy_learner_is_refused():
     from paxenv_agents.dqn import DQN, DQNConfig
 

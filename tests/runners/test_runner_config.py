@@ -69,6 +69,7 @@ def test_table_of_the_docstring_shows_every_default():
         ("fsdp_devices", 0, "fsdp_devices must be"),
         ("seed", -1, "seed must be a whole number >= 0, got -1"),
         ("checkpoint_dir", 3, "checkpoint_dir must be a path, got 3"),
+        ("checkpoint_dir", "", "checkpoint_dir is empty"),
         ("checkpoint_interval", 0, "checkpoint_interval must be"),
         ("max_checkpoints", 0, "max_checkpoints must be"),
         ("keep_period", 0, "keep_period must be"),

@@ -115,6 +115,13 @@ def test_an_unknown_name_is_an_error(trained, name, said):
         runner.agent.set_hyperparam(name, 1.0)
 
 
+@pytest.mark.parametrize("value", ["0.1", float("nan"), [1.0, 2.0]])
+def test_a_hyperparameter_is_a_number(trained, value):
+    runner, _ = trained
+    with pytest.raises(ValueError, match="lr must be a number, got"):
+        runner.agent.set_hyperparam("lr", value)
+
+
 @pytest.mark.slow
 def test_an_option_makes_another_program_and_keeps_what_was_learnt():
     runner = online()
