@@ -1,5 +1,6 @@
 """A game in words: who plays, what they do, see and get."""
 
+import dataclasses
 import inspect
 import re
 from typing import Any
@@ -119,7 +120,7 @@ def payoff_lines(env: Any, params: Any) -> list[str]:
     """Returns a game's payoff cell by cell."""
     payoff = payoff_table(params)
     if payoff is None:
-        return [f"numbers: {params}"]
+        return [f"numbers: {_numbers(params)}"]
     num_actions = getattr(env, "num_actions", None)
     if isinstance(num_actions, tuple) and len(num_actions) == env.num_players == 2:
         cells = np.reshape(payoff, (*num_actions, 2))
@@ -140,3 +141,13 @@ def _docstring_sections(game_class: type) -> dict[str, list[str]]:
         elif line.startswith("    "):
             current.append(line[4:])
     return sections
+
+
+def _numbers(params: Any) -> str:
+    """Returns a game's numbers as one writes them."""
+    values = {f.name: getattr(params, f.name) for f in dataclasses.fields(params)}
+    flat = {name: np.asarray(value).tolist() for name, value in values.items()}
+    return ", ".join(
+        f"{name}={value:.6g}" if isinstance(value, float) else f"{name}={value}"
+        for name, value in flat.items()
+    )

@@ -36,6 +36,11 @@ def test_a_game_of_other_actions_names_them(paxrun):
     assert "takes a coin" in text
 
 
+def test_the_numbers_of_a_game_are_numbers(paxrun):
+    text = paxrun("describe", "Pendulum", "mass=2").stdout
+    assert "gravity=10, mass=2, length=1, time_step=0.05" in text
+
+
 class Ferry:
     """Two players choose a bank.
 
