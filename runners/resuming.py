@@ -99,6 +99,7 @@ def _take_over(run: RunDir, config: ExperimentConfig) -> None:
 
     Raises:
         CheckpointError: If a setting differs that may not.
+        ConfigError: If the run has finished, and another one is asked for.
     """
     saved, now = (_settings(c) for c in (load(config_file=run.config), config))
     changes = settings.changed(
@@ -109,14 +110,19 @@ def _take_over(run: RunDir, config: ExperimentConfig) -> None:
         cure="Give what the run began with, or another --save-dir; --overwrite deletes "
         "it and begins again",
     )
-    if not changes:
-        return
-    run.write_config(config)
     # Where the run lies was said by asking for it there.
-    told = [change for change in changes if change.name not in PLACES]
+    told = "; ".join(str(c) for c in changes if c.name not in PLACES)
+    if run.read_meta()["status"] == "finished":
+        if told:
+            raise ConfigError(
+                f"the run {run.path} has finished and does not go on with {told}: name "
+                "another --save-dir, or --overwrite to begin again"
+            )
+        return
+    if changes:
+        run.write_config(config)
     if told:
-        said = "; ".join(map(str, told))
-        warnings.warn(f"the run {run.path} goes on with {said}", stacklevel=3)
+        warnings.warn(f"the run {run.path} goes on with {told}", stacklevel=3)
 
 
 def _settings(config: ExperimentConfig) -> dict[str, Any]:

@@ -65,6 +65,11 @@ def test_to_go_on_with_a_finished_run_is_no_mistake(begun, paxrun):
     result = paxrun(*words, "--save-dir", str(begun))
     assert (result.exit_code, result.stdout) == (0, "")
     assert "has finished: nothing is left to do" in result.stderr
+    before = RunDir(begun).config.read_bytes()
+    longer = paxrun(*words, "total_timesteps=123000", "--save-dir", str(begun))
+    assert longer.exit_code == 2
+    assert "does not go on with total_timesteps is 123000, was" in longer.stderr
+    assert RunDir(begun).config.read_bytes() == before
 
 
 def test_a_new_budget_is_said_and_kept(begun):
