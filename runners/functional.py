@@ -226,7 +226,7 @@ def _ppo(
     _check_configs(PPO, config, runner_config)
     games = num_games(config.num_envs, runner_config)
     trainer = Trainer(
-        PPO.from_env(game, config),
+        PPO.from_env(game, dataclasses.replace(config, num_envs=games)),
         *(game, params_of(game, env_params), runner_config),
         games if mesh is None else games * mesh.size,
         mesh=mesh,
@@ -257,7 +257,8 @@ def _off_policy(
         if getattr(config, name) is None
     }
     games = num_games(config.num_envs, runner_config)
-    agent = agent_class.from_env(game, dataclasses.replace(config, **own))
+    config = dataclasses.replace(config, num_envs=games, **own)
+    agent = agent_class.from_env(game, config)
     trainer = Trainer(
         *(agent, game, params_of(game, env_params), runner_config, games),
         run_dir=_run_dir(run_dir),

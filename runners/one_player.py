@@ -9,6 +9,7 @@ import numpy as np
 
 from paxenv.auto_reset import AutoResetWrapper
 from paxenv.environment import native
+from paxenv.single_player import SinglePlayerParams
 from runners.runner_config import RunnerConfig
 
 
@@ -40,9 +41,11 @@ def params_of(game: Any, params: Any) -> Any:
         return own
     fits = isinstance(params, type(own)) or not dataclasses.is_dataclass(own)
     if not fits:
+        seated = isinstance(own, SinglePlayerParams)
+        how = "SinglePlayer's make_params" if seated else "paxenv.make(...)"
         raise ValueError(
-            f"env_params are a {_kind(params)}, {game.name or type(game).__name__} "
-            f"takes a {_kind(own)}: env, env_params = paxenv.make(...) gives both"
+            f"env_params are {_kind(params)}, {game.name or type(game).__name__} takes "
+            f"{_kind(own)}, which {how} gives; None stands for env.default_params"
         )
     return params
 

@@ -264,6 +264,13 @@ def test_checkpoints_that_are_there_are_resumed_overwritten_or_left_alone(
         ppo(cart_pole, config)
     resumed = ppo(cart_pole, dataclasses.replace(config, resume=True))
     assert bits.equal(resumed, first, equal_nan=True)
+    # The number of games may stand in either config.
+    elsewhere = runners.train_ppo(
+        *cart_pole,
+        ppo_config=dataclasses.replace(PPO, num_envs=None),
+        runner_config=dataclasses.replace(config, num_envs=4, resume=True),
+    )
+    assert bits.equal(elsewhere, first, equal_nan=True)
     again = ppo(cart_pole, dataclasses.replace(config, overwrite=True, seed=1))
     assert not bits.equal(again, first, equal_nan=True)
 
@@ -571,7 +578,7 @@ def test_signatures_are_the_published_ones(name):
         ({"run_dir": ""}, "run_dir is empty"),
         (
             {"env_params": paxenv.make("Pendulum-v1")[1]},
-            r"pendulum\.EnvParams, CartPole takes a .*cart_pole\.EnvParams",
+            r"pendulum\.EnvParams, CartPole takes .*cart_pole\.EnvParams",
         ),
     ],
 )
