@@ -26,6 +26,8 @@ from paxenv_agents.types import TrainingState
 
 FORMAT = 1
 _SUFFIXES = (".msgpack", ".json")
+#: The name of parameters that are one array.
+ALONE = "value"
 
 
 class WeightsError(ValueError):
@@ -147,7 +149,8 @@ def load_params(
             "its digest differs, so one of them is damaged or of another agent"
         )
     like = agent.init_state(jax.random.key(0)).params if like is None else like
-    expected = _named(serialization.to_state_dict(like))
+    tree = serialization.to_state_dict(like)
+    expected = _named(tree)
     saved = _named(serialization.msgpack_restore(data))
     faults = [f"{name} is missing" for name in expected if name not in saved]
     faults += [f"{name} is surplus" for name in saved if name not in expected]
@@ -163,6 +166,8 @@ def load_params(
     arrays = {
         name: jnp.asarray(saved[name], leaf.dtype) for name, leaf in expected.items()
     }
+    if not isinstance(tree, dict):
+        return arrays[ALONE]
     nested = traverse_util.unflatten_dict(arrays, sep="/")
     return serialization.from_state_dict(like, nested)
 
@@ -217,7 +222,9 @@ def _host(params: Any) -> Any:
 
 def _named(tree: Any) -> dict[str, Any]:
     """Returns the leaves by their path, such as `logits/kernel`."""
-    return traverse_util.flatten_dict(tree, sep="/") if tree else {}
+    if not isinstance(tree, dict):
+        return {ALONE: tree}
+    return traverse_util.flatten_dict(tree, sep="/")
 
 
 def _replace(file: Path, data: bytes) -> None:

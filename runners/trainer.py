@@ -302,9 +302,8 @@ class Trainer:
             free=("runner",),
             rates=by_rates if config.change_rates else (),
             cure=(
-                "Give it what it was trained with, or name another checkpoint_dir; "
-                "change_rates=True goes on with other numbers of the algorithm, which "
-                f"are {', '.join(sorted(by_rates))}"
+                "Give it what it was trained with, or name another checkpoint_dir"
+                f"{settings.how_to_change(by_rates)}"
             ),
         )
         if int(record.meta["iteration"]) > self.num_iterations:

@@ -13,6 +13,7 @@ from gymnasium.spaces import Box, Discrete
 
 from paxenv.environment import Environment
 from paxenv.params import GameParams
+from paxenv_agents import Agent, MemoryState, TrainingState
 
 SMALL = {"n_steps": 3, "num_minibatches": 1, "num_epochs": 1, "hidden_sizes": (4,)}
 
@@ -51,6 +52,31 @@ class Parts(Environment):
         }
         never = jnp.zeros((), bool)
         return game[None], game, jnp.float32(1), never, info
+
+
+@dataclasses.dataclass(frozen=True)
+class Counter(Agent):
+    """A learner as users write them: options are fields, parameters one array.
+
+    It plays action 0 and adds its rate to its only parameter at each update.
+    """
+
+    rate: float = 1.0
+
+    learns = True
+
+    def init_state(self, key):
+        return TrainingState(params=jnp.zeros(1), timesteps=jnp.int32(0))
+
+    def init_memory(self, key, hidden):
+        extras = {"log_probs": jnp.float32(0), "values": jnp.float32(0)}
+        return MemoryState(hidden=hidden, key=key, extras=extras)
+
+    def policy(self, state, obs, memory):
+        return jnp.int32(0), state, memory
+
+    def update(self, traj, last_obs, state, memory):
+        return state.replace(params=state.params + self.rate), memory, {}
 
 
 class PartsEnv(gymnasium.Env):

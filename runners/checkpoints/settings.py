@@ -151,6 +151,16 @@ def changed(
     return found
 
 
+def how_to_change(rates: Collection[str]) -> str:
+    """Returns the clause about numbers of the agent that may change, if it has any."""
+    if not rates:
+        return ""
+    return (
+        "; change_rates=True goes on with other numbers of the algorithm, which are "
+        f"{', '.join(sorted(rates))}"
+    )
+
+
 def with_rates(state: Any, agent: Any, changes: Collection[Difference]) -> Any:
     """Returns a training state whose traced numbers are the agent's where they changed.
 

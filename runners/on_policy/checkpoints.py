@@ -20,8 +20,8 @@ from runners.checkpoints.store import (
 from runners.program import with_agents
 
 FINAL = "checkpoint_final.pt"
-#: Where the learner's parameters are in a checkpoint: of a runner, of `train_*`.
-WEIGHTS = ("outer/agents/0/params/", "run/outer/agents/0/params/")
+#: Where the learner's state is in a checkpoint: of a runner, of `train_*`.
+LEARNER = ("outer/agents/0/", "run/outer/agents/0/")
 #: What may differ when a training goes on: how long it is.
 FREE = ("agent.config.num_updates",)
 
@@ -105,8 +105,7 @@ def restored(
     rates = getattr(agent, "traced_options", ())
     cure = (
         "Make the runner as that training was made, or load with weights_only=True, "
-        "which needs the same networks alone; change_rates=True goes on with other "
-        f"numbers of the algorithm, which are {', '.join(sorted(rates))}"
+        f"which needs the same networks alone{settings.how_to_change(rates)}"
     )
     changes: list[settings.Difference] = []
 
@@ -147,10 +146,12 @@ def saved_weights(path: Path, params: Any) -> Any:
         CheckpointError: If they are of other networks; names the entries.
     """
     entries = read_record(path).entries
-    before = next((w for w in WEIGHTS if any(n.startswith(w) for n in entries)), "")
-    named = {f"{before}{name}": x for name, x in tree.named_leaves(params).items()}
-    saved = {name: e for name, e in entries.items() if name.startswith(before)}
+    before = next((p for p in LEARNER if any(n.startswith(p) for n in entries)), "")
+    leaves = tree.named_leaves({"params": params})
+    named = {f"{before}{name}": x for name, x in leaves.items()}
+    weights = f"{before}params"
+    saved = {n: e for n, e in entries.items() if f"{n}/".startswith(f"{weights}/")}
     tree.check_entries(saved, tree.entries(named), path)
     stored = read_arrays(path, list(named))
-    leaves = [tree.like(leaf, stored[name]) for name, leaf in named.items()]
-    return jax.tree.unflatten(jax.tree.structure(params), leaves)
+    arrays = [tree.like(leaf, stored[name]) for name, leaf in named.items()]
+    return jax.tree.unflatten(jax.tree.structure(params), arrays)

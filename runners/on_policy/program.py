@@ -93,7 +93,9 @@ def replanned(program: Any, agent: Any, num_updates: int) -> Any:
         num_updates: Updates from the very beginning to the end.
     """
     agent = planned(agent, num_updates)
-    if planned(agent, 1) is agent and agent.config == agent_of(program).config:
+    before = agent_of(program)
+    same = getattr(agent, "config", None) == getattr(before, "config", None)
+    if planned(agent, 1) is agent and same:
         return program
     if isinstance(program, HostProgram):
         program.agent = agent.sized(program.num_games)

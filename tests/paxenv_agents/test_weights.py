@@ -1,5 +1,6 @@
 """Saved agents come back as they were, or say what does not fit."""
 
+import dataclasses
 import hashlib
 import json
 
@@ -10,7 +11,7 @@ import pytest
 from flax import serialization
 from learner_fakes import Seat, make_learner
 
-from paxenv_agents import networks
+from paxenv_agents import Agent, TrainingState, networks
 from paxenv_agents.ppo import PPO
 from paxenv_agents.weights import (
     WeightsError,
@@ -47,6 +48,32 @@ def rewrite(path, **entries):
     record = json.loads(sidecar.read_text())
     record["sha256"] = hashlib.sha256(data).hexdigest()
     sidecar.write_text(json.dumps(record))
+
+
+@dataclasses.dataclass(frozen=True)
+class Logits(Agent):
+    """A learner whose parameters are one array."""
+
+    width: int = 2
+
+    def init_state(self, key):
+        return TrainingState(params=jax.numpy.zeros((5, self.width)))
+
+    def policy(self, state, obs, memory):
+        return jax.numpy.argmax(state.params[obs]), state, memory
+
+
+def test_parameters_that_are_one_array_come_back(tmp_path):
+    params = np.arange(10, dtype=np.float32).reshape(5, 2)
+    agent = Logits.from_env(Seat())
+
+    path = save_agent(tmp_path / "logits", agent, params)
+
+    np.testing.assert_array_equal(load_params(path, agent), params)
+    with pytest.raises(
+        WeightsError, match=r"value has shape \(5, 2\), expected \(5, 3\)"
+    ):
+        load_params(path, Logits.from_env(Seat(), width=3))
 
 
 @pytest.mark.parametrize("suffix", ["", ".msgpack", ".json"])

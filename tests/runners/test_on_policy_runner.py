@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from on_policy_fakes import SMALL, Parts
+from on_policy_fakes import SMALL, Counter, Parts
 
 import paxenv
 import paxenv_agents
@@ -602,6 +602,25 @@ def test_an_algorithm_is_registered_by_name():
 def test_arguments_that_do_not_fit_are_refused_by_name(options, said):
     with pytest.raises(ValueError, match=said):
         cart_pole(**options)
+
+
+def test_a_learner_without_a_config_trains_and_is_saved(tmp_path):
+    def make(**options):
+        game = Parts(num_inner_steps=5)
+        agent = Counter.from_env(game)
+        return OnPolicyRunner(game, agent=agent, num_envs=2, **options)
+
+    runner = make(log_dir=tmp_path)
+    runner.learn(num_iterations=1)
+    runner.learn(num_iterations=2)
+    assert runner.state.params.tolist() == [3.0]
+
+    path = tmp_path / "named" / "checkpoint_final.pt"
+    whole, weights = make(), make()
+    whole.load_checkpoint(path)
+    weights.load_checkpoint(path, weights_only=True)
+    assert (whole.iteration, whole.state.params.tolist()) == (3, [3.0])
+    assert (weights.iteration, weights.state.params.tolist()) == (0, [3.0])
 
 
 @pytest.mark.parametrize("value", [math.nan, "0.1", None])
