@@ -7,6 +7,8 @@ import click
 
 from runners.cli.errors import SettingsCommand, user_errors
 
+#: Longer settings are broken between words.
+NAME_WIDTH = 32
 #: What the table shows of every player, as far as the game has it.
 SHOWN = ("reward_per_step", "reward_per_step_last", "cooperation_rate")
 
@@ -63,24 +65,21 @@ def _print(found: list[Any]) -> None:
     from rich.text import Text
 
     from runners.metric_names import by_name, label
-    from runners.report import WIDEST, number
+    from runners.report import number, print_whole
 
     first = by_name(found[0].metrics)
     names = [name for name in sorted(first) if name.quantity in SHOWN]
     names.sort(key=lambda name: SHOWN.index(name.quantity))
     table = Table(show_edge=False, pad_edge=False)
-    words = (word for variation in found for word in variation.setting.split())
-    table.add_column("co-players", min_width=max(map(len, words)), overflow="fold")
+    settings = [variation.setting for variation in found]
+    words = [word for setting in settings for word in setting.split()]
+    width = max(min(max(map(len, settings)), NAME_WIDTH), *map(len, words))
+    table.add_column("co-players", width=width)
     named = [by_name(variation.metrics) for variation in found]
     for name in names:
-        cells = [number(row[name]) if name in row else "-" for row in named]
         title = f"{label(name.quantity)}\nplayer {name.player}"
-        width = max(map(len, [*title.splitlines(), *cells]))
-        table.add_column(title, justify="right", min_width=width)
+        table.add_column(title, justify="right", no_wrap=True)
     for variation, row in zip(found, named, strict=True):
         cells = [number(row[name]) if name in row else "-" for name in names]
         table.add_row(Text(variation.setting), *cells)
-    console = Console(highlight=False)
-    free = console.options.update(max_width=WIDEST)
-    console.width = max(console.width, console.measure(table, options=free).minimum)
-    console.print(table)
+    print_whole(table, Console(highlight=False))
