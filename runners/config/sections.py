@@ -22,11 +22,19 @@ from runners.config.schema import (
 )
 from runners.config.search import build_search
 from runners.evolution.options import ESOptions, option_types
+from runners.outer_loops.outer_config import search_options
 
 #: Settings of one agent that may stand at the top, for the agent of `player`.
 WEIGHTS = ("model_path", "run_path")
 #: Sections that one runner alone reads.
 READ_BY = {"es": "evo", "search": "es"}
+#: What options of one of them are called in the other.
+SAME_IN_OTHER = {
+    "num_generations": "iterations",
+    "iterations": "num_generations",
+    "fitness_shaping": "fit_shaper",
+    "fit_shaper": "fitness_shaping",
+}
 
 
 def build(layer: Layer) -> ExperimentConfig:
@@ -179,12 +187,21 @@ def _check_read(config: ExperimentConfig) -> None:
             continue
         runner = READ_BY[section]
         if config.runner != runner:
-            other = next((s for s, r in READ_BY.items() if r == config.runner), None)
-            hint = f": write {other}.{name.split('.')[-1]}" if other else ""
+            hint = _counterpart(name.split(".")[-1], config.runner)
             raise ConfigError(
                 f"{origin}: {name} is read by `paxrun {runner}` alone, and this run is "
                 f"of the runner {config.runner}{hint}"
             )
+
+
+def _counterpart(option: str, runner: str) -> str:
+    """Returns what to write for a runner instead of another's option, if anything."""
+    known = {"es": option_types(), "search": search_options()}
+    for section, reader in READ_BY.items():
+        for name in (option, SAME_IN_OTHER.get(option)):
+            if reader == runner and name in known[section]:
+                return f": write {section}.{name}"
+    return ""
 
 
 def _from(setting: Setting) -> str:
