@@ -76,6 +76,10 @@ def probe(plan: Plan, *, player: int, at: int, action: int, window: int) -> Resp
 def check(plan: Plan, *, player: int, at: int) -> None:
     """Raises ConfigError if a plan has no such player or step, or several episodes."""
     env = plan.env
+    if env.num_players == 1:
+        raise ConfigError(
+            f"a probe shows how others answer, and {plan.game.id} has one player"
+        )
     if not 1 <= player <= env.num_players:
         raise ConfigError(
             f"player must be in 1 to {env.num_players} of {plan.game.id}, got {player}"

@@ -109,5 +109,7 @@ def test_the_command_prints_a_table_and_draws(tmp_path, monkeypatch):
     assert data["forced"]["player_2"][data["offsets"].index(1)] == 0.0
     refused = CliRunner().invoke(cli, [*words, "--at", "12"])
     assert refused.exit_code == 2
+    alone = CliRunner().invoke(cli, ["probe", "--env", "CartPole", "--dry-run"])
+    assert (alone.exit_code, "has one player" in alone.output) == (2, True)
     unseen = CliRunner().invoke(cli, [*words, "--at", "12", "--dry-run"])
     assert unseen.exit_code == 2
