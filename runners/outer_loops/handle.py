@@ -14,6 +14,7 @@ from paxenv_agents.agent import Agent
 from paxenv_agents.types import MemoryState, Sample, Stats, TrainingState
 from runners.intervals import Interval
 from runners.joined_rows import JoinedRows
+from runners.missing import on_host
 from runners.one_player import game_of, num_games, params_of
 from runners.outer_loops import inner_loop, targets
 from runners.outer_loops.hooks import Hook
@@ -239,9 +240,7 @@ class AgentHandle:
         self.state, buffer = inner_loop.advance_rows_compiled(
             self.loop, self.state, jnp.int32(num_iterations)
         )
-        rows = {
-            name: np.asarray(x)[None, :num_iterations] for name, x in buffer.items()
-        }
+        rows = {name: x[None, :num_iterations] for name, x in on_host(buffer).items()}
         self.rows.add(rows)
         return {name: float(x[0, -1]) for name, x in rows.items() if is_metric(name)}
 

@@ -13,6 +13,7 @@ from paxenv_agents.lineup import Slot
 from paxenv_agents.types import TrainingState
 from runners.episode_statistics import summarise
 from runners.experiment import Experiment, RunState, iterate
+from runners.missing import Flagged, flagged
 from runners.outer_loops import hooks
 from runners.outer_loops.hooks import Hook, HookContext
 from runners.rows import Row
@@ -153,10 +154,10 @@ def advance(
 
 def advance_rows(
     loop: InnerLoop, state: InnerState, num_iterations: jax.Array
-) -> tuple[InnerState, Row]:
+) -> tuple[InnerState, dict[str, Flagged]]:
     """Runs at most `ROWS` iterations and returns (state, rows), leaves `[ROWS, ...]`.
 
-    The rows hold what several of them are joined from; those not run are NaN.
+    The rows hold what several of them are joined from; those not run are missing.
     """
     experiment = dataclasses.replace(loop.experiment, keep_parts=True)
     loop = dataclasses.replace(loop, experiment=experiment)
@@ -166,7 +167,8 @@ def advance_rows(
         return state, jax.tree.map(lambda b, x: b.at[i].set(x), carry[1], row)
 
     opening = (state, _nothing(loop, state.run, ROWS))
-    return jax.lax.fori_loop(0, num_iterations, step, opening)
+    state, rows = jax.lax.fori_loop(0, num_iterations, step, opening)
+    return state, flagged(rows)
 
 
 def _iteration(loop: InnerLoop, state: InnerState) -> tuple[InnerState, Row]:

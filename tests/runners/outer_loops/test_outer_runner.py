@@ -115,6 +115,13 @@ def test_an_unknown_name_is_an_error(trained, name, said):
         runner.agent.set_hyperparam(name, 1.0)
 
 
+def test_training_runs_under_the_flag_that_stops_at_nan():
+    """Rows that were not run, and means of no episode, are missing, not wrong."""
+    with jax.debug_nans(True):
+        train_results, _ = online().run()
+    assert train_results["env_step"] == 12
+
+
 @pytest.mark.parametrize("value", ["0.1", float("nan"), [1.0, 2.0]])
 def test_a_hyperparameter_is_a_number(trained, value):
     runner, _ = trained
