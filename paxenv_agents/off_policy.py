@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 import jax
 import jax.numpy as jnp
 
-from paxenv import keys, spaces
+from paxenv import keys, missing, spaces
 from paxenv.environment import where
 from paxenv.wording import counted
 from paxenv_agents import networks, replay, structure
@@ -150,7 +150,6 @@ class OffPolicy(Learner):
         """Returns whether actions are still random, as a bool scalar."""
         return state.timesteps < self.config.warmup
 
-    @structure.compiled_method
     def update(
         self, traj: Sample, last_obs: Any, state: TrainingState, memory: MemoryState
     ) -> tuple[TrainingState, MemoryState, Stats]:
@@ -171,6 +170,14 @@ class OffPolicy(Learner):
                 f"{counted(num_games, 'game')}, got "
                 f"{traj.rewards.shape[1]}: agent.sized(num_games) makes one for them"
             )
+        state, stats = self._learnt(traj, last_obs, state)
+        return state, memory, missing.on_device(stats)
+
+    @structure.compiled_method
+    def _learnt(
+        self, traj: Sample, last_obs: Any, state: TrainingState
+    ) -> tuple[TrainingState, Any]:
+        """Returns (state, stats), these `Flagged` where no gradient step was due."""
         new = replay.transitions(traj, last_obs)
         enabled = state.hyper["enabled"] > 0
         ring = replay.add(state.replay, new, enabled)
@@ -180,7 +187,7 @@ class OffPolicy(Learner):
             state.replace(replay=()), ring, state.timesteps + num_steps
         )
         report = {**stats, "gradient_steps": due, "replay_size": ring.filled}
-        return state.replace(replay=ring), memory, report
+        return state.replace(replay=ring), missing.flagged(report)
 
     def _learn_due(
         self, state: TrainingState, ring: replay.Replay, until: jax.Array

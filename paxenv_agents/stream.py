@@ -38,7 +38,7 @@ class Rollout(NamedTuple):
         totals: The games' statistics of these steps, summed over games.
         stats: Nothing: no slot updates while a rollout is played.
         stream: The games after it.
-        returns: The return of every inner episode at the step that ended it, NaN
+        returns: The return of every inner episode at the step that ended it, 0
             elsewhere, `[T, games, P]`.
         lengths: Its steps, 0 elsewhere, int32 `[T, games]`.
         params: The game's numbers by which it was played.
@@ -177,7 +177,7 @@ def _step(
         metrics=metrics.replace(carry=where_games(done, carry, metrics.carry)),
         episode=_opened(episode, info["inner_done"]),
     )
-    returns = jnp.where(info["inner_done"][:, None], episode.returns, jnp.nan)
+    returns = jnp.where(info["inner_done"][:, None], episode.returns, 0.0)
     lengths = jnp.where(info["inner_done"], episode.length, 0)
     return after, episodes, tuple(records), clock, returns, lengths
 

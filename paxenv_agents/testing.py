@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from paxenv import keys, spaces
+from paxenv import keys, missing, spaces
 from paxenv_agents.agent import Agent
 from paxenv_agents.agreement import AgentCheckError, close, equal, same_avals
 from paxenv_agents.lineup import Lineup, Slot
@@ -304,8 +304,9 @@ def _as_stored(agent: Agent, sample: Sample) -> Sample:
 def _check_update(case: _Case, played: _Played) -> None:
     agent, state, memory = case.agent, case.state, played.memory
     sample = _as_stored(agent, played.sample)
-    update = jax.jit(functools.partial(_update, case))
+    update = jax.jit(functools.partial(_flagged_update, case))
     after, new_memory, stats = update(sample, played.last_obs, state, memory)
+    stats = missing.on_host(stats)
     same_avals("the state that update returns", after, "the state it took", state)
     same_avals("the memory that update returns", new_memory, "what it took", memory)
     idle = float(stats.get("gradient_steps", 1)) == 0
@@ -321,6 +322,11 @@ def _check_update(case: _Case, played: _Played) -> None:
     kept, _, _ = update(sample, played.last_obs, frozen, memory)
     if not equal(kept, frozen):
         raise AgentCheckError("update with enabled=0 does not keep the whole old state")
+
+
+def _flagged_update(case: _Case, *experience: Any) -> Any:
+    state, memory, stats = _update(case, *experience)
+    return state, memory, missing.flagged(stats)
 
 
 def _update(case: _Case, sample: Sample, last_obs: Any, state: Any, memory: Any) -> Any:

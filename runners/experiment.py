@@ -8,9 +8,10 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 from flax import struct
+from jax import core
 from jax.sharding import Mesh
 
-from paxenv import scalars
+from paxenv import missing, scalars
 from paxenv.environment import Environment
 from paxenv_agents import structure
 from paxenv_agents.lineup import Lineup, Slot
@@ -267,7 +268,12 @@ def train_chunk(
             f"num_iterations must be in [0, {experiment.chunk_size}], the chunk size, "
             f"got {num_iterations}"
         )
-    return _train_chunk(experiment, state, jnp.asarray(num_iterations, jnp.int32))
+    number = jnp.asarray(num_iterations, jnp.int32)
+    traced = any(isinstance(x, core.Tracer) for x in jax.tree.leaves(state))
+    if traced or not missing.stops_at_nan():
+        return _train_chunk(experiment, state, number)
+    state, rows = _flagged_chunk(experiment, state, number)
+    return state, missing.on_device(rows)
 
 
 @structure.jit("experiment")
@@ -284,6 +290,14 @@ def _train_chunk(
         lambda x: jnp.full((experiment.chunk_size, *x.shape), jnp.nan, x.dtype), shapes
     )
     return jax.lax.fori_loop(0, num_iterations, body, (state, rows))
+
+
+@structure.jit("experiment")
+def _flagged_chunk(
+    experiment: Experiment, state: RunState, num_iterations: jax.Array
+) -> tuple[RunState, Any]:
+    state, rows = _train_chunk(experiment, state, num_iterations)
+    return state, missing.flagged(rows)
 
 
 def iterate(experiment: Experiment, state: RunState) -> tuple[RunState, Row]:
@@ -311,7 +325,8 @@ def rollout(experiment: Experiment, state: RunState) -> tuple[Played, Row]:
         experiment.env, experiment.slots, play, parts=experiment.keep_parts
     )
     if experiment.keep_returns and isinstance(play, Rollout):
-        row[RETURNS] = play.returns[..., 0].astype(jnp.float32)
+        own = jnp.where(play.lengths > 0, play.returns[..., 0], jnp.nan)
+        row[RETURNS] = own.astype(jnp.float32)
     if experiment.keep_curves and isinstance(play, Trial):
         row[CURVES] = by_inner_episode(play.episodes)
     return Played(play, outer), row

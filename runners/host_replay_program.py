@@ -11,8 +11,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from paxenv.missing import flagged, on_host
 from paxenv_agents import replay, structure
 from paxenv_agents.host_replay import HostReplay
+from paxenv_agents.lineup import Slot
 from paxenv_agents.off_policy import OffPolicy
 from paxenv_agents.replay import Minibatch, Transition
 from paxenv_agents.types import TrainingState
@@ -84,8 +86,8 @@ class HostReplayProgram:
             outer=self.state.outer.replace(agents=agents),
             stream=stream,
         )
-        rows = {name: np.asarray(x)[:, None] for name, x in seen.items()}
-        return rows | {name: np.asarray(x)[None, None] for name, x in learnt.items()}
+        rows = {name: x[:, None] for name, x in on_host(seen).items()}
+        return rows | {name: x[None, None] for name, x in on_host(learnt).items()}
 
     def _learn(
         self, state: TrainingState, new: Transition
@@ -158,7 +160,7 @@ def _play(experiment: Experiment, state: RunState) -> tuple[Any, Transition, Any
             row_of.example_row(),
         )
         stream: Any = played.play
-        return stream.stream, new, row
+        return stream.stream, new, flagged(row)
 
     return map_axis(play, (0,), 1)(state)
 
@@ -173,7 +175,11 @@ def _with_targets(agent: OffPolicy, state: TrainingState) -> TrainingState:
     return agent.with_targets(state, state.hyper["tau"])
 
 
-_update_row = structure.jit("slots")(update_row)
+@structure.jit("slots")
+def _update_row(
+    slots: tuple[Slot, ...], stats: tuple[Any, ...], agents: tuple[TrainingState, ...]
+) -> Any:
+    return flagged(update_row(slots, stats, agents))
 
 
 def _stats_of_no_step(agent: OffPolicy, state: TrainingState) -> dict[str, float]:

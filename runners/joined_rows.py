@@ -18,6 +18,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from paxenv.missing import flagged, on_host
 from runners.program import Rows
 from runners.rows import FINITE, LATEST, NOT_LOGGED, TOTALS, WINDOW
 from runners.sinks import EPISODE_COUNT, EPISODE_GROUPS, GRADIENT_STEPS, group
@@ -265,13 +266,13 @@ def _pushed(window: np.ndarray | None, latest: np.ndarray) -> np.ndarray:
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def _statistics(env: Any, leaves: list[jax.Array]) -> dict[str, jax.Array]:
+def _statistics(env: Any, leaves: list[jax.Array]) -> dict[str, Any]:
     opening = env.metrics_init()
     structure = jax.tree.structure(opening.totals)
 
-    def named(leaves: list[jax.Array]) -> dict[str, jax.Array]:
+    def named(leaves: list[jax.Array]) -> dict[str, Any]:
         totals = jax.tree.unflatten(structure, leaves)
-        return env.metrics_final(opening.replace(totals=totals))
+        return flagged(env.metrics_final(opening.replace(totals=totals)))
 
     return jax.vmap(named)(leaves)
 
@@ -284,8 +285,8 @@ def _named(env: Any, totals: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         total = totals[f"{TOTALS}{i}"]
         fits = shape.dtype != np.int32 or np.abs(total).max(initial=0) < 2**31
         leaves.append(total.astype(shape.dtype if fits else np.float32))
-    named = _statistics(env, leaves)
-    return {f"env/{name}": np.asarray(x) for name, x in named.items()}
+    named = on_host(_statistics(env, leaves))
+    return {f"env/{name}": x for name, x in named.items()}
 
 
 def _packed(x: np.ndarray) -> dict[str, Any]:

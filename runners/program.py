@@ -1,6 +1,7 @@
 """An experiment compiled for all seeds at once: whole chunks, or stage by stage."""
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -8,11 +9,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from paxenv.keys import of_seed
+from paxenv.missing import flagged, on_host, restored, stops_at_nan
 from paxenv_agents import structure
 from runners import placement
 from runners.axes import map_axis
 from runners.experiment import Experiment, RunState, rollout, train_chunk, update
-from runners.missing import flagged, on_host
 
 Rows = dict[str, np.ndarray]
 
@@ -92,15 +93,23 @@ class Program:
         Raises:
             ValueError: If shapes do not fit, such as a batch and its minibatches.
         """
-        chunk, mesh = _chunk, self.experiment.mesh
-        if mesh is not None:
-            # The state stays where it lies: the compiler must not move it.
-            stay = (placement.of_state(mesh, self.state), None)
-            chunk = _chunk.with_options(out_shardings=stay)
+        chunk = self._chunk()
         self._lowered = chunk.lower(self.experiment, self.state, jnp.int32(1))
+
+    def _chunk(self) -> Any:
+        mesh = self.experiment.mesh
+        if mesh is None:
+            return _chunk
+        # The state stays where it lies: the compiler must not move it.
+        stay = (placement.of_state(mesh, self.state), None)
+        return _chunk.with_options(out_shardings=stay)
 
     def compile(self) -> None:
         """Compiles `run`."""
+        if stops_at_nan():
+            # JAX then calls it by itself, and raises an error that says so.
+            self._compiled = self._chunk()
+            return
         if self._lowered is None:
             self.trace()
         lowered: Any = self._lowered
@@ -120,9 +129,29 @@ class Program:
         if self._compiled is None:
             self.compile()
         run: Any = self._compiled
-        self.state, rows = run(self.experiment, self.state, jnp.int32(num_iterations))
-        self.iteration += num_iterations
+        number = jnp.int32(num_iterations)
+        try:
+            state, rows = run(self.experiment, self.state, number)
+        except FloatingPointError:
+            self._find_nan(num_iterations)
+            raise
+        self.state, self.iteration = state, self.iteration + num_iterations
         return {k: v[:, :num_iterations] for k, v in on_host(rows).items()}
+
+    def _find_nan(self, num_iterations: int) -> None:
+        """Raises where a NaN comes up, stage by stage: a chunk is one operation.
+
+        JAX consumes no state while its flag is set, so what was played is played again.
+        """
+        for _ in range(num_iterations):
+            try:
+                self.rollout()
+                self.update()
+            except FloatingPointError as error:
+                error.add_note(
+                    f"JAX's flag jax_debug_nans stopped update {self.iteration + 1}"
+                )
+                raise
 
     def rollout(self) -> Rows:
         """Runs the first stage of an iteration; metrics are `[seeds, 1]`."""
@@ -185,14 +214,21 @@ def _chunk(
 def _rollout(experiment: Experiment, state: RunState) -> Any:
     play = functools.partial(rollout, experiment)
     played, row = map_axis(play, (0,), state.iteration.shape[0])(state)
-    return played, flagged(row)
+    return _with_stats(played, flagged), flagged(row)
 
 
 @structure.jit("experiment", donate=("state",))
 def _update(experiment: Experiment, state: RunState, played: Any) -> Any:
     learn = functools.partial(update, experiment)
+    played = _with_stats(played, restored)
     state, row = map_axis(learn, (0, 0), state.iteration.shape[0])(state, played)
     return state, flagged(row)
+
+
+def _with_stats(played: Any, change: Callable[[Any], Any]) -> Any:
+    """Returns what was played with the reports of its updates changed."""
+    play = played.play
+    return played._replace(play=play._replace(stats=change(play.stats)))
 
 
 def with_agents(state: RunState, states: dict[int, Any]) -> RunState:

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from flax import struct
 from gymnasium.vector import AutoresetMode
 
-from paxenv import keys, spaces
+from paxenv import keys, missing, spaces
 from paxenv.adapters import infos
 from paxenv.adapters.packing import Packed, pack
 from paxenv.environment import where
@@ -209,6 +209,15 @@ def play_many_on_device(
         info |= {"final_info": infos.masked(done, last_info) | metrics}
         info |= {"_final_info": done}
     return lanes, jax.tree.map(jnp.copy, transition._replace(info=info))
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1, 2))
+def play_many_flagged(
+    env: Any, mode: AutoresetMode, form: str, lanes: Lane, actions: Any, params: Any
+) -> tuple[Lane, Transition]:
+    """`play_many_on_device`, with the floats of the info `Flagged`."""
+    lanes, transition = play_many_on_device(env, mode, form, lanes, actions, params)
+    return lanes, transition._replace(info=missing.flagged(transition.info))
 
 
 @functools.partial(jax.jit, static_argnums=0)

@@ -11,7 +11,7 @@ from gymnasium.error import ResetNeeded
 from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 
-from paxenv import keys, scalars, spaces
+from paxenv import keys, missing, scalars, spaces
 from paxenv.adapters import horizons, infos, lanes, pictures
 from paxenv.adapters.actions import checked_actions
 from paxenv.adapters.arrays import check_arrays, convert
@@ -237,9 +237,14 @@ class GymnasiumVectorEnv(StaysUnforked, gymnasium.vector.VectorEnv):
     def _play_on_device(self, actions: Any) -> lanes.Transition:
         env, params = self.native
         assert self._lanes is not None
-        self._lanes, transition = lanes.play_many_on_device(
+        flag = missing.stops_at_nan()
+        play = lanes.play_many_flagged if flag else lanes.play_many_on_device
+        self._lanes, transition = play(
             env, self.autoreset_mode, self.form, self._lanes, actions, params
         )
+        if flag:
+            info = missing.on_device(transition.info)
+            transition = transition._replace(info=info)
         self._last = actions, transition
         return convert(transition, self.arrays)
 

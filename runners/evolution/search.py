@@ -14,6 +14,8 @@ from runners.evolution import archive, strategies
 from runners.evolution.archive import Archive
 from runners.evolution.options import ESOptions
 
+#: Fields that evosax opens with NaN where it knows nothing yet.
+UNKNOWN = ("best_solution", "best_solution_shaped", "population_best", "grad")
 # Tags under the key of a search.
 _START, _FIRST, _INIT = range(3)
 #: Most numbers of a solution whose square a strategy may keep: 400 MB in float32.
@@ -99,7 +101,7 @@ class Search:
                 mean = _copies(start, made.num_populations)
             state = made.init(init_key, mean, params)
         return SearchState(
-            strategy=_strong(state),
+            strategy=_strong(_without_unknown(state)),
             start=start if self.strategy.population_based else (),
             best=archive.empty(solution, self.options.num_kept),
             generation=jnp.zeros((), jnp.int32),
@@ -123,7 +125,8 @@ class Search:
         if self.options.clip_min is not None or self.options.clip_max is not None:
             bounds = self.options.clip_min, self.options.clip_max
             members = jax.tree.map(lambda x: jnp.clip(x, *bounds), members)
-        return members, state.replace(strategy=_like(asked, state.strategy))
+        asked = _like(_without_unknown(asked), state.strategy)
+        return members, state.replace(strategy=asked)
 
     def tell(
         self, key: jax.Array, state: SearchState, members: Any, fitness: jax.Array
@@ -152,7 +155,8 @@ class Search:
         after = _like(after, state.strategy)
         if self.strategy.population_based:
             opened = made.init(key, members, cost, params)
-            after = where(state.generation == 0, _like(opened, after), after)
+            opened = _like(_without_unknown(opened), after)
+            after = where(state.generation == 0, opened, after)
         after = where(jnp.any(known), after, state.strategy)
         best = archive.with_members(state.best, members, fitness, state.generation)
         new = state.replace(strategy=after, best=best, generation=state.generation + 1)
@@ -263,6 +267,19 @@ def _strong(tree: Any) -> Any:
     return jax.tree.map(
         lambda x: jax.lax.convert_element_type(x, jnp.result_type(x)), tree
     )
+
+
+def _without_unknown(state: Any) -> Any:
+    """Returns a strategy's state with 0 for what evosax leaves NaN until it knows it.
+
+    A mean that is NaN stays so: it is what a search has come to.
+    """
+
+    def known(path: Any, x: jax.Array) -> jax.Array:
+        unknown = getattr(path[-1], "name", None) in UNKNOWN
+        return jnp.where(jnp.isnan(x), 0.0, x) if unknown else x
+
+    return jax.tree.map_with_path(known, state)
 
 
 def _like(new: Any, old: Any) -> Any:

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 
+from paxenv.missing import flagged, on_host
 from paxenv_agents import structure
 from paxenv_agents.agent import Agent
 from paxenv_agents.experience import Experience
@@ -139,7 +140,7 @@ class HostProgram:
             outer=OuterState(agents=(jax.tree.map(lambda x: x[None], learnt),)),
         )
         self.iteration += 1
-        return {name: np.asarray(x)[None, None] for name, x in row.items()}
+        return {name: x[None, None] for name, x in on_host(row).items()}
 
     def _open(self, state: Any, key: jax.Array) -> MemoryState:
         """Returns the memories, of games that are opened if they have not been."""
@@ -227,7 +228,7 @@ def _learn(agent: Agent, state: Any, experience: Experience) -> Any:
     learnt, _, report = agent.update(
         experience.sample, experience.last_obs, state, experience.memory
     )
-    return learnt, update_row((Slot(agent),), (report,), (learnt,))
+    return learnt, flagged(update_row((Slot(agent),), (report,), (learnt,)))
 
 
 def _of_seed(tree: Any) -> Any:

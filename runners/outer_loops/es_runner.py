@@ -10,8 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 from flax import struct
 
+from paxenv.missing import flagged, on_host
 from paxenv_agents.agent import Agent
-from paxenv_agents.types import Stats, TrainingState
+from paxenv_agents.types import TrainingState
 from runners.evolution import parameters
 from runners.evolution.search import Search, SearchState
 from runners.experiment import OUTER
@@ -253,9 +254,9 @@ class ESRunner(OuterRunner):
         return Best(start, learner, jnp.float32(-jnp.inf), jnp.int32(-1))
 
     def _described(
-        self, stats: Stats, judged: Judged, best: Solution
+        self, stats: Any, judged: Judged, best: Solution
     ) -> dict[str, float]:
-        row = {name: float(value) for name, value in stats.items()}
+        row = {name: float(value) for name, value in on_host(stats).items()}
         row["population/failed"] = row.pop("nan_members")
         row["population/trained_steps"] = float(np.asarray(judged.steps).mean())
         center = self.space.values(self.strategy.mean(self._search))
@@ -317,7 +318,12 @@ class ESRunner(OuterRunner):
 
 _begin = jax.jit(lambda strategy, *rest: strategy.begin(*rest))
 _ask = jax.jit(lambda strategy, *rest: strategy.ask(*rest))
-_tell = jax.jit(lambda strategy, *rest: strategy.tell(*rest))
+
+
+@jax.jit
+def _tell(strategy: UnitSearch, *rest: Any) -> tuple[SearchState, Any]:
+    state, stats = strategy.tell(*rest)
+    return state, flagged(stats)
 
 
 def _member(members: Solution, index: int) -> Solution:

@@ -9,12 +9,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from paxenv import missing
 from paxenv_agents import options, structure
 from paxenv_agents.agent import Agent
 from paxenv_agents.types import MemoryState, Sample, Stats, TrainingState
 from runners.intervals import Interval
 from runners.joined_rows import JoinedRows
-from runners.missing import on_host
 from runners.one_player import game_of, num_games, params_of
 from runners.outer_loops import inner_loop, targets
 from runners.outer_loops.hooks import Hook
@@ -240,7 +240,10 @@ class AgentHandle:
         self.state, buffer = inner_loop.advance_rows_compiled(
             self.loop, self.state, jnp.int32(num_iterations)
         )
-        rows = {name: x[None, :num_iterations] for name, x in on_host(buffer).items()}
+        rows = {
+            name: x[None, :num_iterations]
+            for name, x in missing.on_host(buffer).items()
+        }
         self.rows.add(rows)
         return {name: float(x[0, -1]) for name, x in rows.items() if is_metric(name)}
 
@@ -281,7 +284,7 @@ class AgentHandle:
         self.state = self.state.replace(
             run=inner_loop.with_learner(self.state.run, learner)
         )
-        return stats
+        return missing.on_device(stats)
 
     # Inside.
 
@@ -366,4 +369,5 @@ def _check_alike(old: Any, new: Any) -> None:
 def _update(
     agent: Agent, traj: Sample, last_obs: Any, state: TrainingState, memory: MemoryState
 ) -> Any:
-    return agent.update(traj, last_obs, state, memory)
+    state, memory, stats = agent.update(traj, last_obs, state, memory)
+    return state, memory, missing.flagged(stats)

@@ -59,7 +59,7 @@ class Individuals:
             parent: What every individual begins with.
             members: Solutions, leaves `[population, ...]`.
             count: How many matter, from the first; None: all. The others' statistics
-                may be NaN.
+                have no meaning.
         """
         count = self._config.population_size if count is None else count
         if not self._space.options:

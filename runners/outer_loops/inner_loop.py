@@ -7,13 +7,13 @@ import jax
 import jax.numpy as jnp
 from flax import struct
 
+from paxenv.missing import Flagged, flagged, restored
 from paxenv_agents import structure
 from paxenv_agents.agent import Agent
 from paxenv_agents.lineup import Slot
 from paxenv_agents.types import TrainingState
 from runners.episode_statistics import summarise
 from runners.experiment import Experiment, RunState, iterate
-from runners.missing import Flagged, flagged
 from runners.outer_loops import hooks
 from runners.outer_loops.hooks import Hook, HookContext
 from runners.rows import Row
@@ -31,13 +31,13 @@ class InnerState(struct.PyTreeNode):
     Attributes:
         run: Games, training state, keys.
         hooks: The hooks' states.
-        seen: The metrics of the last iteration, NaN before the first; {} where no
-            hook asks for them.
+        seen: The metrics of the last iteration, `Flagged`, missing before the first;
+            {} where no hook asks for them.
     """
 
     run: RunState
     hooks: tuple[Any, ...] = ()
-    seen: Row = struct.field(default_factory=dict)
+    seen: dict[str, Flagged] = struct.field(default_factory=dict)
 
     @property
     def learner(self) -> TrainingState:
@@ -133,14 +133,16 @@ def begin(
     state = InnerState(run, hooks.begin(loop.hooks, carried))
     if not loop.hooks:
         return state
-    return state.replace(seen=_nothing(loop, run))
+    nothing = _nothing(loop, run)
+    seen = {n: Flagged(x, jnp.ones(x.shape, bool)) for n, x in nothing.items()}
+    return state.replace(seen=seen)
 
 
 def _nothing(loop: InnerLoop, run: RunState, num_rows: int | None = None) -> Row:
-    """Returns the metrics of no iteration, NaN; with an axis of rows if it is said."""
+    """Returns the metrics of no iteration, 0; with an axis of rows if it is said."""
     shapes = jax.eval_shape(lambda s: iterate(loop.experiment, s)[1], run)
     lead = () if num_rows is None else (num_rows,)
-    return jax.tree.map(lambda x: jnp.full((*lead, *x.shape), jnp.nan, x.dtype), shapes)
+    return jax.tree.map(lambda x: jnp.zeros((*lead, *x.shape), x.dtype), shapes)
 
 
 def advance(
@@ -157,7 +159,7 @@ def advance_rows(
 ) -> tuple[InnerState, dict[str, Flagged]]:
     """Runs at most `ROWS` iterations and returns (state, rows), leaves `[ROWS, ...]`.
 
-    The rows hold what several of them are joined from; those not run are missing.
+    The rows hold what several of them are joined from; those not run are 0.
     """
     experiment = dataclasses.replace(loop.experiment, keep_parts=True)
     loop = dataclasses.replace(loop, experiment=experiment)
@@ -177,14 +179,15 @@ def _iteration(loop: InnerLoop, state: InnerState) -> tuple[InnerState, Row]:
         return state.replace(run=run), row
     state = _hooked(loop, "pre_update", state, state.run.iteration)
     run, row = iterate(loop.experiment, state.run)
-    state = state.replace(run=run, seen={name: row[name] for name in state.seen})
+    seen = flagged({name: row[name] for name in state.seen})
+    state = state.replace(run=run, seen=seen)
     return _hooked(loop, "post_update", state, run.iteration - 1), row
 
 
 def _hooked(
     loop: InnerLoop, event: str, state: InnerState, iteration: jax.Array
 ) -> InnerState:
-    context = HookContext(state.learner.hyper, state.seen, iteration)
+    context = HookContext(state.learner.hyper, restored(state.seen), iteration)
     states, hyper = hooks.call(loop.hooks, event, state.hooks, context)
     run = with_learner(state.run, state.learner.replace(hyper=hyper))
     return state.replace(run=run, hooks=states)

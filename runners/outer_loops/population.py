@@ -157,7 +157,7 @@ def judge_some(
 ) -> Judged:
     """Returns what became of some of a population, trained one after another.
 
-    One compile serves any number of them. The others' statistics are NaN.
+    One compile serves any number of them. The others' statistics are 0.
 
     Args:
         trial: What they go through; static.
@@ -192,8 +192,7 @@ def judge_some(
 
     shapes = jax.eval_shape(judged, 0)
     statistics = {
-        name: jnp.full(size, jnp.nan if x.dtype != jnp.int32 else 0, x.dtype)
-        for name, x in shapes.statistics.items()
+        name: jnp.zeros(size, x.dtype) for name, x in shapes.statistics.items()
     }
     nothing = Judged(statistics, jnp.zeros(size, jnp.int32), parent.learner, shapes[3])
     hooks = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes.hooks)
