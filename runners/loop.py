@@ -29,7 +29,8 @@ class NonFiniteError(RuntimeError):
         super().__init__(
             f"update {iteration} (seed index {seed_index}, {env_steps:_} environment "
             "steps) gave a loss or a parameter that is NaN or infinite: try a lower "
-            "learning_rate or a max_grad_norm, or go on regardless with "
+            "learning_rate or a max_grad_norm, in a search by evolution a smaller "
+            "es.sigma_init or es.clip_min and es.clip_max, or go on regardless with "
             "non_finite=continue"
         )
 

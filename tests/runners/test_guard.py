@@ -41,6 +41,7 @@ def test_the_command_line_exits_with_1_and_without_a_traceback(tmp_path, paxrun)
     assert result.exit_code == 1
     assert "update 1 " in result.stderr
     assert "non_finite=continue" in result.stderr
+    assert "in a search by evolution a smaller es.sigma_init" in result.stderr
     assert "Traceback" not in result.stderr
 
 
