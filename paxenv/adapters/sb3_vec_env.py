@@ -5,9 +5,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from gymnasium.spaces import Discrete
 from gymnasium.vector import AutoresetMode
 
 from paxenv.adapters import infos as infos_of
+from paxenv.adapters.stream import as_space
 from paxenv.adapters.vector_env import GymnasiumVectorEnv
 
 try:
@@ -46,8 +48,11 @@ class SB3VecEnv(VecEnv):
                 f"got {venv.autoreset_mode.value!r} and {venv.arrays!r}"
             )
         self.venv = venv
+        # The spaces of `gymnasium.make`, so that a model goes from one to the other.
         super().__init__(
-            venv.num_envs, venv.single_observation_space, venv.single_action_space
+            venv.num_envs,
+            as_space(venv.single_observation_space),
+            as_space(venv.single_action_space),
         )
         self.metadata = venv.metadata
         self._returns = np.zeros(self.num_envs)
@@ -64,7 +69,7 @@ class SB3VecEnv(VecEnv):
         self.reset_infos = [{} for _ in range(self.num_envs)]
         self._reset_seeds()
         self._reset_options()
-        return obs
+        return self._seen(obs)
 
     def step_async(self, actions: np.ndarray) -> None:
         """Keeps the actions for `step_wait`."""
@@ -81,7 +86,7 @@ class SB3VecEnv(VecEnv):
         metrics = {k: v for k, v in info.get("final_info", {}).items() if _is_metric(k)}
         for i in np.flatnonzero(dones).tolist():
             infos[i] = {
-                "terminal_observation": info["final_obs"][i],
+                "terminal_observation": self._seen(info["final_obs"][i]),
                 "TimeLimit.truncated": bool(truncated[i]),
                 "episode": {
                     "r": round(float(self._returns[i]), 6),
@@ -92,7 +97,12 @@ class SB3VecEnv(VecEnv):
             }
         self._returns[dones] = 0.0
         self._lengths[dones] = 0
-        return obs, rewards, dones, infos
+        return self._seen(obs), rewards, dones, infos
+
+    def _seen(self, obs: Any) -> Any:
+        """Returns observations in the dtype of their space."""
+        is_index = isinstance(self.observation_space, Discrete)
+        return np.asarray(obs, np.int64) if is_index else obs
 
     def close(self) -> None:
         """Closes the vector environment."""

@@ -49,6 +49,22 @@ def test_the_end_of_a_trial_is_told_in_sb3s_way() -> None:
     assert ended.step(np.zeros(1, int))[3][0]["TimeLimit.truncated"] is False
 
 
+@pytest.mark.parametrize("options", [{}, {"observation": "index"}])
+def test_a_model_goes_from_one_game_to_many_and_back(tmp_path, options) -> None:
+    """Stable-Baselines3 compares spaces, and a dtype is a part of them."""
+    one = gymnasium.make("pax/IPD-v0", num_inner_steps=4, **options)
+    many = paxenv.sb3_vec_env("IPD-v0", 2, num_inner_steps=4, **options)
+    assert many.action_space == one.action_space
+    assert many.observation_space == one.observation_space
+    assert many.reset().dtype == many.observation_space.dtype
+
+    model = PPO("MlpPolicy", one, n_steps=4, batch_size=4, n_epochs=1, device="cpu")
+    model.save(tmp_path / "model")
+    trained = PPO.load(tmp_path / "model", env=many, device="cpu").learn(8)
+    trained.save(tmp_path / "model")
+    PPO.load(tmp_path / "model", env=one, device="cpu").learn(4)
+
+
 def test_lanes_get_the_seeds_from_that_of_lane_0() -> None:
     """A37: seeding opens no trial by itself."""
     env = paxenv.sb3_vec_env("CoinGame", 3, seed=5)
