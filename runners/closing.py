@@ -53,7 +53,7 @@ def _played(outcome: Ended) -> str:
     """Returns how much was played, and how much of the time was compilation."""
     steps, compiling = outcome.total_steps, outcome.compile_seconds
     playing = outcome.wall_seconds - (compiling or 0.0)
-    text = f"{counted(steps, 'step')} in {playing:.1f} s"
+    text = f"{counted(steps, 'step')}{_at_most(outcome)} in {playing:.1f} s"
     if compiling is None:
         return f"{text}, compilation included"
     if playing > 0:
@@ -62,6 +62,17 @@ def _played(outcome: Ended) -> str:
     if compiling > playing and not os.environ.get(CACHE):
         text += f" (with {CACHE}=DIR the next run finds it compiled)"
     return text
+
+
+def _at_most(outcome: Ended) -> str:
+    """Returns words for a run of trials whose episodes end before their time.
+
+    The steps of a run are counted as its budget counts them: whole trials.
+    """
+    plan, length = outcome.plan, outcome.measured.get("episode/length")
+    in_trials = plan.config.runner in ("eval", "evo", "rl")
+    early = length is not None and length.mean < plan.env.num_inner_steps - 1e-3
+    return " at most" if in_trials and early else ""
 
 
 def _saved(run: RunDir) -> str:

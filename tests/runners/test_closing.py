@@ -77,6 +77,14 @@ def test_who_waited_for_the_compiler_is_told_how_to_keep_its_work(here, monkeypa
     assert CACHE not in closing_lines(quick, run)[0]
 
 
+def test_steps_that_early_ends_left_out_are_not_said_to_be_played(here):
+    length = estimates({"episode/length": np.array([3.0])})
+    words = ("num_envs=2", "num_inner_steps=5", "num_seeds=1")
+    outcome = outcome_of(*words, evaluation=length)
+    said = closing_lines(outcome, fake_run(here / "exp"))[0]
+    assert said.startswith("played:  10 steps at most in 2.0 s")
+
+
 def test_one_game_of_one_step_is_singular():
     words = ("runner=eval", "num_envs=1", "num_inner_steps=1")
     assert captions(outcome_of(*words))[0].startswith("1 game of 1 step without")
