@@ -1,6 +1,7 @@
 """The public conformance test finds what it says it finds."""
 
 import dataclasses
+import types
 
 import gymnasium
 import jax
@@ -260,5 +261,8 @@ def test_game_that_is_not_equal_to_its_copy_is_named():
 
 def test_every_game_is_an_environment_or_says_what_it_lacks():
     assert issubclass(Counting, Environment)
-    with pytest.raises(EnvCheckError, match="str is not a frozen dataclass"):
+    with pytest.raises(ValueError, match=r"expected a game.*got str"):
         check_env("IPD-v0", ())
+    plain = types.SimpleNamespace(num_players=2)
+    with pytest.raises(EnvCheckError, match="Namespace is not a frozen dataclass"):
+        check_env(plain, ())
