@@ -58,7 +58,7 @@ def test_commands_that_start_jax_exit_with_2_and_name_the_variable():
         "from runners.cli import cli\n"
         f"for line in {(*COMMANDS, 'list agents')}:\n"
         "    result = CliRunner().invoke(cli, line.split(), prog_name='paxrun')\n"
-        "    named = 'JAX cannot start with JAX_PLATFORMS=' in result.stderr\n"
-        "    print(result.exit_code, named, 'Traceback' in result.stderr)\n"
+        "    named = 'JAX cannot start with JAX_PLATFORMS=' in result.output\n"
+        "    print(result.exit_code, named, 'Traceback' in result.output)\n"
     ).splitlines()
     assert lines == ["2 True False"] * len(COMMANDS) + ["0 False False"]
