@@ -85,7 +85,7 @@ TOGGLES = {
     "adam_eps": 1e-2,
     "normalise_advantages": False,
     "activation": "relu",
-    "shared_torso": False,
+    "shared_torso": True,
     "tabular": True,
     "clip_epsilon": 0.01,
     "clip_value": False,

@@ -167,7 +167,8 @@ def test_a_recurrent_learner_forgets_where_an_episode_ends():
 
     sample = sample_of(runner, 3)  # calls 7, 8 and 9: the first opens an episode
 
-    np.testing.assert_array_equal(sample.hiddens, np.zeros((1, 2, 4)))
+    # Four numbers of the policy and four of the value.
+    np.testing.assert_array_equal(sample.hiddens, np.zeros((1, 2, 8)))
 
 
 @pytest.mark.slow

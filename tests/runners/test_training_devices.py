@@ -129,7 +129,8 @@ def test_a_layer_of_four_mebibytes_is_divided_over_the_devices():
         2,
     )
     assert found["finite"]
-    assert found["big"] == [[[1024, 512], 2]] * 3
+    # One layer of the policy and one of the value.
+    assert found["big"] == [[[1024, 512], 2]] * 6
     assert all(found["small"])
 
 

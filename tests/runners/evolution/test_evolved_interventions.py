@@ -168,19 +168,21 @@ def test_members_are_worth_the_returns_of_their_roles():
 GAME = (
     *("runner=evo", "env=IPD", "num_inner_steps=5", "num_outer_steps=3"),
     *("num_envs=2", "popsize=4", "es.top_k=2", "es.sigma_init=1", "num_generations=2"),
+)
+AGENTS = (
     "agent1={name: Naive, tabular: true, es: {}}",
     "agent2={name: Naive, tabular: true, learning_rate: 1}",
 )
 
 
-def planned(*words):
-    plan = prepare(load([*GAME, *words]))
+def planned(*words, agents=AGENTS):
+    plan = prepare(load([*GAME, *agents, *words]))
     return plan.experiment, jax.jit(plan.experiment.init)(KEY, plan.params)
 
 
-def members_worth(*words):
+def members_worth(*words, agents=AGENTS):
     """What the members of the first generation are worth to each slot's search."""
-    made, state = planned(*words)
+    made, state = planned(*words, agents=agents)
     played, _ = jax.jit(rollout, static_argnums=0)(made, state)
     return [None if f is None else f.tolist() for f in played.play.fitness]
 
@@ -213,7 +215,7 @@ def test_a_learner_may_be_named_before_the_agent_that_is_searched():
     )
     ((first, none), (_, second)) = (
         members_worth("agent2.stop_after=uniform", "num_opponents=3"),
-        members_worth(named, "agent1.learning_rate=1", "num_opponents=3"),
+        members_worth("agent1.learning_rate=1", "num_opponents=3", agents=[named]),
     )
     assert none is None
     assert first == second

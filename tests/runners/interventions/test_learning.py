@@ -155,7 +155,7 @@ def test_every_opponent_starts_each_trial_from_the_weights_it_is_given(trained):
     words = (f"agent2.model_path={model}", "num_opponents=3", "agent2.reset=trial")
     plan = prepare(
         load(["ipd/ppo", "agent2=Naive", *META, *words, "agent2.clock=inner",
-              "agent2.learning_rate=0"])
+              "agent2.learning_rate=0", "agent2.shared_torso=true"])
     )  # fmt: skip
     program = program_of(plan)
     before = jax.tree.map(np.asarray, program.state.agents[1].params)
