@@ -260,4 +260,4 @@ def test_all_interventions_go_together(kind):
 )
 def test_what_a_searched_agent_and_its_opponents_cannot_have_is_refused(word, message):
     with pytest.raises(ValueError, match=message):
-        prepare(load([*GAME, word]))
+        prepare(load([*GAME, *AGENTS, word]))
