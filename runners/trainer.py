@@ -390,11 +390,7 @@ class Trainer:
     def _save_history(self, store: CheckpointStore) -> dict[str, int]:
         """Appends what is new to the journal, and returns its sizes."""
         journal, done = Journal(store.folder), self._written
-        now = {
-            "iterations": self.program.iteration,
-            "returns": len(self.episode_returns),
-            "rows": len(self.metrics_log),
-        }
+        now = self._gathered()
         if jax.process_index() == 0:
             new = slice(done["iterations"], now["iterations"])
             for name, values in self.history.items():
@@ -406,6 +402,14 @@ class Trainer:
         self._written = now
         return journal.sizes()
 
+    def _gathered(self) -> dict[str, int]:
+        """Returns how long the lists are that the journal keeps."""
+        return {
+            "iterations": self.program.iteration,
+            "returns": len(self.episode_returns),
+            "rows": len(self.metrics_log),
+        }
+
     def _load_history(self, store: CheckpointStore, meta: dict[str, Any]) -> None:
         journal, sizes = Journal(store.folder), meta["history"]
         for name, values in self.history.items():
@@ -415,11 +419,7 @@ class Trainer:
         self.metrics_log = journal.rows("metrics_log", sizes)
         if jax.process_index() == 0:
             journal.cut(sizes)
-        self._written = {
-            "iterations": self.program.iteration,
-            "returns": len(self.episode_returns),
-            "rows": len(self.metrics_log),
-        }
+        self._written = self._gathered()
 
     # Files.
 

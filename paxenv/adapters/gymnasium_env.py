@@ -4,14 +4,17 @@ from typing import Any
 
 import gymnasium
 
-from paxenv.adapters import horizons, infos, pictures
+from paxenv.adapters import infos, pictures
 from paxenv.adapters.actions import checked_action
 from paxenv.adapters.forking import StaysUnforked, check_not_forked
+from paxenv.adapters.horizons import HasHorizon
 from paxenv.adapters.opponents import make_single_player
 from paxenv.adapters.stream import Stream, as_observation, as_space
 
 
-class GymnasiumEnv(StaysUnforked, gymnasium.Env):
+class GymnasiumEnv(  # pyright: ignore[reportIncompatibleVariableOverride]
+    StaysUnforked, HasHorizon, gymnasium.Env
+):
     """A game against opponents, in NumPy arrays and Python numbers.
 
     An episode is a trial: `num_outer_steps` inner episodes. Its trajectory is that of
@@ -48,8 +51,6 @@ class GymnasiumEnv(StaysUnforked, gymnasium.Env):
         "render_fps": pictures.RENDER_FPS,
     }
 
-    _spec: Any = None
-
     def __init__(
         self,
         game_id: str,
@@ -71,15 +72,6 @@ class GymnasiumEnv(StaysUnforked, gymnasium.Env):
         self.observation_space = as_space(env.observation_space(0))
         self.action_space = as_space(env.action_space(0))
         self._stream = Stream(env, params, info)
-
-    @property
-    def spec(self) -> Any:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Gymnasium's spec, with the steps after which time is up."""
-        return self._spec
-
-    @spec.setter
-    def spec(self, spec: Any) -> None:  # pyright: ignore
-        self._spec = horizons.with_horizon(spec, self.native[0])
 
     @property
     def state(self) -> Any:

@@ -42,7 +42,23 @@ def with_max_cycles(cycles: Any, options: dict[str, Any]) -> dict[str, Any]:
     return options if cycles is None else _agreed("max_cycles", cycles, 1, options)
 
 
-def with_horizon(spec: Any, env: Any) -> Any:
+class HasHorizon:
+    """An environment of Gymnasium whose spec says after how many steps time is up."""
+
+    native: Any
+    _spec: Any = None
+
+    @property
+    def spec(self) -> Any:
+        """Gymnasium's spec, with the steps after which time is up."""
+        return self._spec
+
+    @spec.setter
+    def spec(self, spec: Any) -> None:
+        self._spec = _with_horizon(spec, self.native[0])
+
+
+def _with_horizon(spec: Any, env: Any) -> Any:
     """Returns a copy of a Gymnasium spec that says after how many steps time is up.
 
     A game whose horizon is an end of its own has no such number. Whoever makes the

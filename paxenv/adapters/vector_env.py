@@ -20,7 +20,9 @@ from paxenv.adapters.opponents import make_single_player
 from paxenv.adapters.stream import draw_seed
 
 
-class GymnasiumVectorEnv(StaysUnforked, gymnasium.vector.VectorEnv):
+class GymnasiumVectorEnv(  # pyright: ignore[reportIncompatibleVariableOverride]
+    StaysUnforked, horizons.HasHorizon, gymnasium.vector.VectorEnv
+):
     """Many games against opponents, stepped by one compiled call.
 
     Lane i plays the trajectory of `paxenv.replay(*native, seed, i, actions)`, which is
@@ -59,8 +61,6 @@ class GymnasiumVectorEnv(StaysUnforked, gymnasium.vector.VectorEnv):
         "autoreset_mode": AutoresetMode.NEXT_STEP,
     }
 
-    _spec: Any = None
-
     def __init__(
         self,
         game_id: str,
@@ -96,15 +96,6 @@ class GymnasiumVectorEnv(StaysUnforked, gymnasium.vector.VectorEnv):
         self._info_shapes = lanes.info_shapes(env, params)
         self._lanes: lanes.Lane | None = None
         self._last: tuple[Any, Any] | None = None
-
-    @property
-    def spec(self) -> Any:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Gymnasium's spec, with the steps after which time is up."""
-        return self._spec
-
-    @spec.setter
-    def spec(self, spec: Any) -> None:  # pyright: ignore
-        self._spec = horizons.with_horizon(spec, self.native[0])
 
     @property
     def state(self) -> Any:
