@@ -88,7 +88,7 @@ class RunDir:
             num_seeds=config.num_seeds,
             argv=list(argv),
             status="running",
-            started=_now().isoformat(timespec="seconds"),
+            started=_now().isoformat(timespec="microseconds"),
             git_sha=_git_sha(),
             python=platform.python_version(),
             versions={name: _version(name) for name in PACKAGES},
@@ -208,7 +208,7 @@ class RunDir:
         """Records how the run ended: one of `STATUSES`."""
         if status not in STATUSES:
             raise ValueError(f"status must be one of {STATUSES}, got {status!r}")
-        self.write_meta(status=status, ended=_now().isoformat(timespec="seconds"))
+        self.write_meta(status=status, ended=_now().isoformat(timespec="microseconds"))
 
 
 def find_runs(
@@ -244,14 +244,16 @@ def find_runs(
         )
 
     found = []
-    for folder in sorted(folders, key=lambda folder: folder.name):
+    for folder in folders:
         run = RunDir(folder)
         try:
-            if fits(run.read_meta()):
-                found.append(run)
+            meta = run.read_meta()
         except ConfigError as error:
             warnings.warn(f"{error}: the run is left out", stacklevel=2)
-    return found
+            continue
+        if fits(meta):
+            found.append((str(meta.get("started", "")), folder.name, run))
+    return [run for *_, run in sorted(found, key=lambda entry: entry[:2])]
 
 
 def _new_folder(config: ExperimentConfig) -> Path:

@@ -30,6 +30,11 @@ def test_runs_of_one_second_do_not_collide(tmp_path):
     assert len({make(tmp_path).path for _ in range(20)}) == 20
 
 
+def test_runs_that_begin_within_one_second_are_found_in_their_order(tmp_path):
+    made = [make(tmp_path).path for _ in range(8)]
+    assert [run.path for run in find_runs(tmp_path)] == made
+
+
 def test_a_new_run_says_what_it_is_before_it_starts(tmp_path):
     run = make(tmp_path, num_seeds="3")
     meta = run.read_meta()
