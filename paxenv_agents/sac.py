@@ -292,7 +292,15 @@ class SAC(OffPolicy):
         return values
 
     def _least(self, critics: Any, features: jax.Array, unit: jax.Array) -> jax.Array:
-        return jnp.min(self._every(critics, features, unit), axis=0)
+        """Returns the smallest value that a critic gives.
+
+        `jnp.min` has a gradient of 0 / 0 where XLA computes the values again for the
+        gradient and rounds them otherwise, so that none equals the minimum.
+        """
+        values = self._every(critics, features, unit)
+        index = jnp.argmin(jax.lax.stop_gradient(values), axis=0)
+        critic = jnp.arange(values.shape[0]).reshape(-1, *[1] * index.ndim)
+        return jnp.sum(jnp.where(critic == index, values, 0.0), axis=0)
 
     def _uniform(self, key: jax.Array) -> jax.Array:
         """Returns an action drawn uniformly over the whole Box."""

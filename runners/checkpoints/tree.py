@@ -101,7 +101,7 @@ def goes_straight_to_devices(leaf: Any) -> bool:
     Others pass through the host: keys, host arrays, and uncommitted arrays, which must
     stay uncommitted, or else the next call would compile anew.
     """
-    if isinstance(leaf, np.ndarray) or _is_key(leaf) or _is_weak(leaf):
+    if _is_of_the_host(leaf) or _is_key(leaf) or _is_weak(leaf):
         return False
     return getattr(leaf, "sharding", None) is not None and _is_committed(leaf)
 
@@ -113,7 +113,7 @@ def like(leaf: Any, stored: Any) -> Any:
         leaf: The template's array, or its `jax.ShapeDtypeStruct`.
         stored: What was read: a NumPy array, or an array already in place.
     """
-    if isinstance(leaf, np.ndarray) or goes_straight_to_devices(leaf):
+    if _is_of_the_host(leaf) or goes_straight_to_devices(leaf):
         return stored
     if _is_key(leaf):
         # A key made from the dtype tells its implementation, also for a struct.
@@ -136,6 +136,11 @@ def without_elements(leaf: Any) -> np.ndarray:
         data = jax.eval_shape(jax.random.key_data, leaf)
         return np.zeros(data.shape, data.dtype)
     return np.zeros(leaf.shape, leaf.dtype)
+
+
+def _is_of_the_host(leaf: Any) -> bool:
+    """Whether NumPy holds it: also one number, of 64 bits where JAX has but 32."""
+    return isinstance(leaf, np.ndarray | np.generic)
 
 
 def _is_key(leaf: Any) -> bool:

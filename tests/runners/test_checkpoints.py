@@ -153,6 +153,13 @@ def test_a_restored_host_array_can_be_written_to(store):
     assert restored["replay"].tolist() == [0.0, 5.0, 0.0]
 
 
+def test_a_number_of_the_host_keeps_its_64_bits(store):
+    store.save(1, {"steps": np.int64(2**40)}, {})
+    state, _ = store.restore({"steps": np.int64(0)})
+    assert state["steps"].dtype == np.int64
+    assert state["steps"] == 2**40
+
+
 def test_meta_comes_back(store):
     meta = {"iteration": 7, "config": {"name": "ipd"}, "tail": [1.5, None]}
     store.save(3, small(), meta)
