@@ -1,18 +1,15 @@
 """Reward by inner episode: how a trial goes while co-players learn."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from paxenv.wording import counted
-from runners import figures
+from runners.summary import confidence_band
 
 if TYPE_CHECKING:
     from paxenv_agents.episodes import Episodes
-    from runners.plan import Plan
 
 #: Rewards per step by inner episode, `[opponents, inner episodes, players]`.
 CURVES = "episode/curves"
@@ -53,7 +50,7 @@ def as_dict(curves: np.ndarray) -> dict[str, Any]:
     values, _ = units(curves)
     if not len(values):
         return {f"player_{p + 1}": None for p in range(curves.shape[-1])}
-    mean, half = figures.confidence_band(values)
+    mean, half = confidence_band(values)
     quartiles = np.percentile(every, [25, 75], axis=0)
     bounds = None if len(values) == 1 else np.stack([mean - half, mean + half])
     return {
@@ -79,30 +76,3 @@ def units(curves: np.ndarray) -> tuple[np.ndarray, str]:
     values = curves.mean(axis=1) if seeds > 1 else curves[0]
     values = values[np.isfinite(values).all(axis=(1, 2))]
     return values, "seed" if seeds > 1 else "opponent"
-
-
-def draw(curves: np.ndarray, plan: "Plan", path: Path) -> None:
-    """Draws reward per step over inner episodes; nothing for a single one.
-
-    Lines are means, bands their 95 % confidence intervals over the `units`.
-
-    Args:
-        curves: `[seeds, opponents, K, players]`.
-        plan: What was played.
-        path: The picture.
-    """
-    values, unit = units(curves)
-    num_episodes = values.shape[1]
-    if num_episodes == 1 or not len(values):
-        return
-    figure, axes = figures.new_figure((7.0, 4.2))
-    x = np.arange(1, num_episodes + 1)
-    for p, agent in enumerate(plan.names[: values.shape[-1]]):
-        figures.draw_curve(axes, p, x, values[..., p], f"player {p + 1} ({agent})")
-    axes.set_xlabel("inner episode of the trial")
-    axes.set_ylabel("reward per step")
-    subtitle = f"{plan.mode} actions, mean over {counted(len(values), unit)}"
-    subtitle += " with 95 % intervals" * (len(values) > 1)
-    figures.set_titles(axes, plan.title, subtitle)
-    figures.set_legend(figure)
-    figures.save(figure, path)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from runners.summary import t_quantile
+from runners.summary import confidence_band
 
 # Blue, orange, green, purple, ...: told apart by colour-blind eyes and in grey.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#8E5EA2", "#E69F00", "#56B4E9")
@@ -68,20 +68,6 @@ def isolated(values: Any) -> list[int]:
     """Returns which points of a line have no neighbour: a line alone hides them."""
     known = np.concatenate([[False], np.isfinite(np.asarray(values, float)), [False]])
     return np.flatnonzero(known[1:-1] & ~known[:-2] & ~known[2:]).tolist()
-
-
-def confidence_band(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Returns means and half-widths over seeds of values `[seeds, points]`.
-
-    Half the width of the 95 % confidence interval of the mean, by Student's t; zero
-    for one seed, of which no interval is known.
-    """
-    seeds = values.shape[0]
-    mean = values.mean(axis=0)
-    if seeds == 1:
-        return mean, np.zeros_like(mean)
-    half = t_quantile(seeds - 1) * values.std(axis=0, ddof=1) / np.sqrt(seeds)
-    return mean, half
 
 
 def set_titles(axes: Any, title: str, subtitle: str) -> None:

@@ -19,9 +19,9 @@ import jax
 import numpy as np
 
 from paxenv.missing import flagged, on_host
+from runners.metric_names import EPISODE_COUNT, EPISODE_GROUPS, GRADIENT_STEPS, group
 from runners.program import Rows
 from runners.rows import FINITE, LATEST, NOT_LOGGED, TOTALS, WINDOW
-from runners.sinks import EPISODE_COUNT, EPISODE_GROUPS, GRADIENT_STEPS, group
 
 _PER_STEP = "episode/reward_per_step/"
 

@@ -12,11 +12,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO
 
+from runners.metric_names import group
 from runners.places import VanishedError
 from runners.sinks import (
     EVALUATION_GROUP,
     Position,
-    group,
     is_surplus,
     numbers,
     scalar,

@@ -11,7 +11,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from runners import curves, models, plots
+from runners import models, plots
 from runners.config import ConfigError, load
 from runners.config.schema import OUTER_LOOPS
 from runners.devices import ensure_devices
@@ -275,7 +275,7 @@ def _draw(outcome: Outcome, run_dir: RunDir) -> None:
     plots.cooperation(outcome, run_dir.artifacts / "cooperation.png")
     if outcome.curves is not None:
         path = run_dir.artifacts / "inner_episodes.png"
-        curves.draw(outcome.curves, outcome.plan, path)
+        plots.inner_episodes(outcome.curves, outcome.plan, path)
 
 
 def _device() -> str:

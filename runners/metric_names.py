@@ -4,6 +4,15 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, TypeVar
 
+#: Groups whose metrics are means over the episodes that ended.
+EPISODE_GROUPS = frozenset({"episode", "env", "reward_components"})
+#: Others that are.
+MEANS_OVER_EPISODES = frozenset({"rollout/mean_episode_reward"})
+#: How many episodes ended.
+EPISODE_COUNT = "episode/count"
+#: How many gradient steps a learner took, where that may be none.
+GRADIENT_STEPS = "/gradient_steps"
+
 T = TypeVar("T")
 
 PLAYER = re.compile(r"player_\d+")
@@ -66,6 +75,18 @@ class Name(NamedTuple):
     quantity: str
     player: int = 0
     state: str = ""
+
+
+def group(name: str) -> str:
+    """Returns the part of a metric's name before the first slash."""
+    return name.partition("/")[0]
+
+
+def is_of_episodes(name: str) -> bool:
+    """Returns whether a metric is a mean over the episodes that ended."""
+    if name == EPISODE_COUNT:
+        return False
+    return group(name) in EPISODE_GROUPS or name in MEANS_OVER_EPISODES
 
 
 def parse(name: str) -> Name | None:

@@ -1,4 +1,4 @@
-"""Pictures of a run: the reward curve and who cooperates in which state."""
+"""Pictures of a run: rewards, inner episodes, who cooperates in which state."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -8,8 +8,10 @@ import numpy as np
 
 from paxenv.wording import counted
 from runners import figures
+from runners.curves import units
 from runners.metric_names import (
     COOPERATION,
+    EPISODE_COUNT,
     VISITATION,
     Name,
     by_name,
@@ -19,7 +21,6 @@ from runners.metric_names import (
 )
 from runners.outcome import Outcome
 from runners.plan import Plan, payoff_table
-from runners.sinks import EPISODE_COUNT
 from runners.summary import Estimate
 
 MAX_STATES = 16
@@ -57,6 +58,33 @@ def reward_curve(
     axes.set_ylabel("reward per step")
     axes.xaxis.set_major_formatter(EngFormatter(sep=""))
     _set_title(axes, outcome, "while training")
+    figures.set_legend(figure)
+    figures.save(figure, path)
+
+
+def inner_episodes(curves: np.ndarray, plan: Plan, path: Path) -> None:
+    """Draws reward per step over inner episodes; nothing for a single one.
+
+    Lines are means, bands their 95 % confidence intervals over the `units`.
+
+    Args:
+        curves: `[seeds, opponents, K, players]`.
+        plan: What was played.
+        path: The picture.
+    """
+    values, unit = units(curves)
+    num_episodes = values.shape[1]
+    if num_episodes == 1 or not len(values):
+        return
+    figure, axes = figures.new_figure((7.0, 4.2))
+    x = np.arange(1, num_episodes + 1)
+    for p, agent in enumerate(plan.names[: values.shape[-1]]):
+        figures.draw_curve(axes, p, x, values[..., p], f"player {p + 1} ({agent})")
+    axes.set_xlabel("inner episode of the trial")
+    axes.set_ylabel("reward per step")
+    subtitle = f"{plan.mode} actions, mean over {counted(len(values), unit)}"
+    subtitle += " with 95 % intervals" * (len(values) > 1)
+    figures.set_titles(axes, plan.title, subtitle)
     figures.set_legend(figure)
     figures.save(figure, path)
 

@@ -10,23 +10,17 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from runners.metric_names import EPISODE_COUNT, GRADIENT_STEPS, group, is_of_episodes
+
 #: Metrics that TensorBoard and W&B draw over iterations, by group; the others are
 #: drawn over environment steps.
 ITERATION_GROUPS = frozenset(
     {"env", "reward_components", "stats", "train_vs_iter", "episode_vs_iter"}
 )
-#: Groups whose metrics are means over the episodes that ended.
-EPISODE_GROUPS = frozenset({"episode", "env", "reward_components"})
-#: Others that are.
-OF_EPISODES = frozenset({"rollout/mean_episode_reward"})
 #: Part of the names of means over the last episodes, whenever they ended.
 LAST = "_last_"
 #: The group of what evaluations give.
 EVALUATION_GROUP = "eval"
-#: How many episodes ended.
-EPISODE_COUNT = "episode/count"
-#: How many gradient steps a learner took, where that may be none.
-GRADIENT_STEPS = "/gradient_steps"
 
 
 class Position(NamedTuple):
@@ -77,11 +71,6 @@ class Sink(Protocol):
 def is_surplus(number: int, position: Position) -> bool:
     """Whether an evaluation, from 1, at the iteration of a position came after it."""
     return position.evaluations is not None and number > position.evaluations
-
-
-def group(name: str) -> str:
-    """Returns the part of a metric's name before the first slash."""
-    return name.partition("/")[0]
 
 
 def step_of(name: str, env_steps: int, iteration: int) -> int:
@@ -140,13 +129,6 @@ def scalars(metrics: Mapping[str, Any]) -> dict[str, float]:
     return {
         name: value for name, value in named.items() if not _is_missing(name, value)
     }
-
-
-def is_of_episodes(name: str) -> bool:
-    """Returns whether a metric is a mean over the episodes that ended."""
-    if name == EPISODE_COUNT:
-        return False
-    return group(name) in EPISODE_GROUPS or name in OF_EPISODES
 
 
 def _is_missing(name: str, value: float) -> bool:

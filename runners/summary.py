@@ -6,14 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-
-#: 97.5 % quantiles of Student's t for 1 to 30 degrees of freedom.
-_T_TABLE = (
-    *(12.7062, 4.3027, 3.1824, 2.7764, 2.5706, 2.4469, 2.3646, 2.3060, 2.2622, 2.2281),
-    *(2.2010, 2.1788, 2.1604, 2.1448, 2.1314, 2.1199, 2.1098, 2.1009, 2.0930, 2.0860),
-    *(2.0796, 2.0739, 2.0687, 2.0639, 2.0595, 2.0555, 2.0518, 2.0484, 2.0452, 2.0423),
-)
-_Z = 1.959964
+from scipy import special
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,20 +61,25 @@ def estimates(metrics: Mapping[str, np.ndarray]) -> dict[str, Estimate]:
     return {name: estimate(values) for name, values in metrics.items()}
 
 
-def t_quantile(degrees: int) -> float:
-    """Returns the 97.5 % quantile of Student's t.
+def confidence_band(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Returns means and half-widths over seeds of values `[seeds, points]`.
 
-    A table up to 30 degrees of freedom, then two terms of the expansion in 1/degrees.
-
-    Source: Abramowitz & Stegun, Handbook of Mathematical Functions, 26.7.5.
+    Half the width of the 95 % confidence interval of the mean, by Student's t; zero
+    for one seed, of which no interval is known.
     """
+    seeds = values.shape[0]
+    mean = values.mean(axis=0)
+    if seeds == 1:
+        return mean, np.zeros_like(mean)
+    half = t_quantile(seeds - 1) * values.std(axis=0, ddof=1) / np.sqrt(seeds)
+    return mean, half
+
+
+def t_quantile(degrees: int) -> float:
+    """Returns the 97.5 % quantile of Student's t."""
     if degrees < 1:
         raise ValueError(f"degrees of freedom must be >= 1, got {degrees}")
-    if degrees <= len(_T_TABLE):
-        return _T_TABLE[degrees - 1]
-    first = (_Z**3 + _Z) / 4
-    second = (5 * _Z**5 + 16 * _Z**3 + 3 * _Z) / 96
-    return _Z + first / degrees + second / degrees**2
+    return float(special.stdtrit(degrees, 0.975))
 
 
 def _or_none(value: float) -> float | None:

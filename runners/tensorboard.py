@@ -13,14 +13,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from runners.sinks import (
-    EVALUATION_GROUP,
-    Position,
-    group,
-    is_surplus,
-    scalars,
-    step_of,
-)
+from runners.metric_names import group
+from runners.sinks import EVALUATION_GROUP, Position, is_surplus, scalars, step_of
 
 PATTERN = "events.out.tfevents.*"
 #: Groups that are also drawn over iterations, under `<group>_vs_iter/`.

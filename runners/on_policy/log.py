@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from runners.jsonl import JsonLines, read_rows
-from runners.sinks import Position, Sink, group
+from runners.metric_names import group
+from runners.sinks import Position, Sink
 from runners.tensorboard import PATTERN, TensorBoard
 
 ROWS = "metrics.jsonl"

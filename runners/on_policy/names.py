@@ -4,8 +4,9 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from runners.metric_names import group
 from runners.rows import WINDOW, is_metric
-from runners.sinks import group, numbers
+from runners.sinks import numbers
 
 _PLAYER = "player_1"
 #: From the engine's names; what follows `train/player_1/` otherwise keeps its name.

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from runners.joined_rows import JoinedRows
+from runners.metric_names import EPISODE_COUNT, is_of_episodes
 from runners.on_policy.names import named
 from runners.program import Rows
-from runners.sinks import EPISODE_COUNT, is_of_episodes
 
 
 class Statistics:

@@ -10,8 +10,8 @@ from run_fakes import fake_run
 from runners import figures
 from runners.comparison import NoDataError, compare, draw, moving_mean
 from runners.config import ConfigError
-from runners.figures import confidence_band
 from runners.metric_names import words
+from runners.summary import confidence_band
 
 RETURN = "episode/return/player_1"
 

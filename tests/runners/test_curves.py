@@ -9,8 +9,9 @@ import pytest
 from click.testing import CliRunner
 
 from paxenv_agents.episodes import Episodes
-from runners import curves, figures
+from runners import curves, figures, plots
 from runners.cli import cli
+from runners.summary import confidence_band
 
 
 def episodes(returns, length):
@@ -64,12 +65,12 @@ def test_a_drawn_mean_lies_within_its_own_band(tmp_path, monkeypatch):
     plan = SimpleNamespace(names=("Shaper",), mode="sampled", title="IPD")
     every = np.zeros((1, 16, 3, 1))
     every[0, 0] = -100.0
-    curves.draw(every, plan, tmp_path / "picture.png")  # pyright: ignore
+    plots.inner_episodes(every, plan, tmp_path / "picture.png")  # pyright: ignore
     ((_, _, x, values, label),) = drawn
     assert x.tolist() == [1, 2, 3]
     assert values.shape == (16, 3)
     assert label == "player 1 (Shaper)"
-    mean, half = figures.confidence_band(values)
+    mean, half = confidence_band(values)
     assert mean.tolist() == [-6.25] * 3
     np.testing.assert_allclose(half, [2.1314 * 25 / 4] * 3, rtol=1e-4)
     assert (tmp_path / "picture.png").is_file()
