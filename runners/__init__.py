@@ -10,124 +10,127 @@ if TYPE_CHECKING:
     from paxenv_agents.lineup import Lineup, Slot
     from paxenv_agents.play import play_episode, play_trial
     from paxenv_agents.types import MemoryState, Sample, TrainingState
-    from runners.act_functions import AgentActFn, KeyedActFn, agent_act_fn
     from runners.config import AgentConfig, ConfigError, EnvConfig, ExperimentConfig
     from runners.config import load as load_config
-    from runners.devices import (
+    from runners.engine.devices import (
         ensure_devices,
         get_num_devices,
+        initialize_distributed,
         replicate,
         split_key_across_devices,
         unreplicate,
     )
-    from runners.distributed import initialize_distributed
-    from runners.episode_statistics import EpisodeStats, EvalMetrics
-    from runners.experiment import Experiment, RunState, train_chunk
-    from runners.functional import (
-        train_dqn,
-        train_ppo,
-        train_ppo_multigpu,
-        train_sac,
-    )
-    from runners.launch import run, run_plan
-    from runners.observer import Observer
-    from runners.on_policy.runner import EVENTS, OnPolicyRunner, register_algorithm
-    from runners.outcome import Outcome
-    from runners.outer import Frozen, Gradient
-    from runners.outer_loops.es_runner import ESRunner
-    from runners.outer_loops.handle import AgentHandle
-    from runners.outer_loops.hooks import Hook
-    from runners.outer_loops.online_runner import OnlineRunner
-    from runners.outer_loops.outer_config import ESConfig, OuterConfig
-    from runners.outer_loops.outer_runner import OuterRunner
-    from runners.outer_loops.search_dims import SearchDim
-    from runners.plan import Plan, prepare
-    from runners.results import (
-        DQNTrainResult,
-        PPOMetricsHistory,
-        PPOTrainState,
-        SACTrainResult,
-    )
-    from runners.run_dir import RunDir, find_runs
-    from runners.runner_config import RunnerConfig
-    from runners.sharding import (
+    from runners.engine.experiment import Experiment, RunState, train_chunk
+    from runners.engine.outer import Frozen, Gradient
+    from runners.engine.placement import (
         fsdp_sharding,
         make_mesh,
         replicate_on_mesh,
         shard_pytree,
     )
-    from runners.whole_episodes import (
+    from runners.engine.statistics import EpisodeStats, EvalMetrics
+    from runners.planning.plan import Plan, prepare
+    from runners.search.dims import SearchDim
+    from runners.search.outer_options import ESConfig, OuterConfig
+    from runners.session.launch import run, run_plan
+    from runners.session.loop import Observer
+    from runners.session.outcome import Outcome
+    from runners.session.runner_config import RunnerConfig
+    from runners.session.whole_episodes import (
+        AgentActFn,
+        KeyedActFn,
+        agent_act_fn,
         evaluate,
         evaluate_agent,
         jit_evaluate,
         play_episodes,
     )
+    from runners.storage.run_dir import RunDir, find_runs
+    from runners.views.functional import (
+        DQNTrainResult,
+        PPOMetricsHistory,
+        PPOTrainState,
+        SACTrainResult,
+        train_dqn,
+        train_ppo,
+        train_ppo_multigpu,
+        train_sac,
+    )
+    from runners.views.on_policy.runner import (
+        EVENTS,
+        OnPolicyRunner,
+        register_algorithm,
+    )
+    from runners.views.outer_loops.es_runner import ESRunner
+    from runners.views.outer_loops.handle import AgentHandle
+    from runners.views.outer_loops.hooks import Hook
+    from runners.views.outer_loops.outer_runner import OnlineRunner, OuterRunner
 
 _LAZY = {
-    "AgentActFn": "runners.act_functions",
+    "AgentActFn": "runners.session.whole_episodes",
     "AgentConfig": "runners.config",
-    "AgentHandle": "runners.outer_loops.handle",
+    "AgentHandle": "runners.views.outer_loops.handle",
     "ConfigError": "runners.config",
-    "DQNTrainResult": "runners.results",
-    "ESConfig": "runners.outer_loops.outer_config",
-    "ESRunner": "runners.outer_loops.es_runner",
-    "EVENTS": "runners.on_policy.callbacks",
+    "DQNTrainResult": "runners.views.functional",
+    "ESConfig": "runners.search.outer_options",
+    "ESRunner": "runners.views.outer_loops.es_runner",
+    "EVENTS": "runners.views.on_policy.loop",
     "EnvConfig": "runners.config",
-    "EpisodeStats": "runners.episode_statistics",
-    "EvalMetrics": "runners.episode_statistics",
-    "Experiment": "runners.experiment",
+    "EpisodeStats": "runners.engine.statistics",
+    "EvalMetrics": "runners.engine.statistics",
+    "Experiment": "runners.engine.experiment",
     "ExperimentConfig": "runners.config",
-    "Frozen": "runners.outer",
-    "Gradient": "runners.outer",
-    "Hook": "runners.outer_loops.hooks",
-    "KeyedActFn": "runners.act_functions",
+    "Frozen": "runners.engine.outer",
+    "Gradient": "runners.engine.outer",
+    "Hook": "runners.views.outer_loops.hooks",
+    "KeyedActFn": "runners.session.whole_episodes",
     "Lineup": "paxenv_agents.lineup",
     "MemoryState": "paxenv_agents.types",
-    "Observer": "runners.observer",
-    "OnPolicyRunner": "runners.on_policy.runner",
-    "OnlineRunner": "runners.outer_loops.online_runner",
-    "OuterConfig": "runners.outer_loops.outer_config",
-    "OuterRunner": "runners.outer_loops.outer_runner",
-    "Outcome": "runners.outcome",
-    "PPOMetricsHistory": "runners.results",
-    "PPOTrainState": "runners.results",
-    "Plan": "runners.plan",
-    "RunDir": "runners.run_dir",
-    "RunState": "runners.experiment",
-    "RunnerConfig": "runners.runner_config",
-    "SACTrainResult": "runners.results",
+    "Observer": "runners.session.loop",
+    "OnPolicyRunner": "runners.views.on_policy.runner",
+    "OnlineRunner": "runners.views.outer_loops.outer_runner",
+    "OuterConfig": "runners.search.outer_options",
+    "OuterRunner": "runners.views.outer_loops.outer_runner",
+    "Outcome": "runners.session.outcome",
+    "PPOMetricsHistory": "runners.views.functional",
+    "PPOTrainState": "runners.views.functional",
+    "Plan": "runners.planning.plan",
+    "RunDir": "runners.storage.run_dir",
+    "RunState": "runners.engine.experiment",
+    "RunnerConfig": "runners.session.runner_config",
+    "SACTrainResult": "runners.views.functional",
     "Sample": "paxenv_agents.types",
-    "SearchDim": "runners.outer_loops.search_dims",
+    "SearchDim": "runners.search.dims",
     "Slot": "paxenv_agents.lineup",
     "TrainingState": "paxenv_agents.types",
-    "agent_act_fn": "runners.act_functions",
-    "ensure_devices": "runners.devices",
-    "evaluate": "runners.whole_episodes",
-    "evaluate_agent": "runners.whole_episodes",
-    "find_runs": "runners.run_dir",
-    "fsdp_sharding": "runners.sharding",
-    "get_num_devices": "runners.devices",
-    "initialize_distributed": "runners.distributed",
-    "jit_evaluate": "runners.whole_episodes",
+    "agent_act_fn": "runners.session.whole_episodes",
+    "ensure_devices": "runners.engine.devices",
+    "evaluate": "runners.session.whole_episodes",
+    "evaluate_agent": "runners.session.whole_episodes",
+    "find_runs": "runners.storage.run_dir",
+    "fsdp_sharding": "runners.engine.placement",
+    "get_num_devices": "runners.engine.devices",
+    "initialize_distributed": "runners.engine.devices",
+    "jit_evaluate": "runners.session.whole_episodes",
     "load_config": "runners.config:load",
-    "make_mesh": "runners.sharding",
+    "make_mesh": "runners.engine.placement",
     "play_episode": "paxenv_agents.play",
-    "play_episodes": "runners.whole_episodes",
+    "play_episodes": "runners.session.whole_episodes",
     "play_trial": "paxenv_agents.play",
-    "prepare": "runners.plan",
-    "register_algorithm": "runners.on_policy.setup",
-    "replicate": "runners.devices",
-    "replicate_on_mesh": "runners.sharding",
-    "run": "runners.launch",
-    "run_plan": "runners.launch",
-    "shard_pytree": "runners.sharding",
-    "split_key_across_devices": "runners.devices",
-    "train_chunk": "runners.experiment",
-    "train_dqn": "runners.functional",
-    "train_ppo": "runners.functional",
-    "train_ppo_multigpu": "runners.functional",
-    "train_sac": "runners.functional",
-    "unreplicate": "runners.devices",
+    "prepare": "runners.planning.plan",
+    "register_algorithm": "runners.views.on_policy.setup",
+    "replicate": "runners.engine.devices",
+    "replicate_on_mesh": "runners.engine.placement",
+    "run": "runners.session.launch",
+    "run_plan": "runners.session.launch",
+    "shard_pytree": "runners.engine.placement",
+    "split_key_across_devices": "runners.engine.devices",
+    "train_chunk": "runners.engine.experiment",
+    "train_dqn": "runners.views.functional",
+    "train_ppo": "runners.views.functional",
+    "train_ppo_multigpu": "runners.views.functional",
+    "train_sac": "runners.views.functional",
+    "unreplicate": "runners.engine.devices",
 }
 
 __all__ = [

@@ -10,12 +10,12 @@ from paxenv_agents.agent import Agent
 from paxenv_agents.lineup import Slot
 from paxenv_agents.streaming import summed_scan
 from paxenv_agents.types import TrainingState
-from runners.evolution.options import ESOptions
-from runners.evolution.outer import Evolution
-from runners.evolution.population import Population, play_population
-from runners.evolution.search import Search
-from runners.experiment import Experiment
-from runners.lanes import play_trials
+from runners.engine.experiment import Experiment
+from runners.engine.lanes import play_trials
+from runners.engine.population import Population, play_population
+from runners.search.evolution import Evolution
+from runners.search.options import ESOptions
+from runners.search.search import Search
 
 KEY = jax.random.key(0)
 

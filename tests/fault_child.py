@@ -25,9 +25,9 @@ from paxenv_agents.dqn import DQNConfig
 from paxenv_agents.ppo import PPOConfig
 from paxenv_agents.sac import SACConfig
 from runners import OnPolicyRunner, RunnerConfig, train_dqn, train_ppo, train_sac
-from runners.checkpoints.store import NoCheckpointError
 from runners.cli import main
-from runners.jsonl import JsonLines
+from runners.storage.checkpoints.store import NoCheckpointError
+from runners.storage.jsonl import JsonLines
 
 #: Twelve iterations or six generations, a checkpoint every four or two.
 _PPO = (*("agent1=PPO", "agent1.hidden_sizes=[2]", "agent1.num_minibatches=1"),)

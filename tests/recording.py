@@ -188,7 +188,7 @@ def of_run(run_dir: Any) -> Result:
     import jax
     from flax import serialization
 
-    from runners.jsonl import read_rows
+    from runners.storage.jsonl import read_rows
 
     weights = {
         path.stem: jax.tree.leaves(serialization.msgpack_restore(path.read_bytes()))
@@ -210,7 +210,7 @@ def play(words: tuple[str, ...]) -> Result:
 def play_with_a_stop(words: tuple[str, ...]) -> Result:
     """Runs an experiment, presses Ctrl-C after two iterations, and resumes it."""
     import runners
-    from runners.resuming import plan_of_run
+    from runners.session.resuming import plan_of_run
 
     class Stops(runners.Observer):
         def on_chunk(self, chunk):
@@ -227,7 +227,7 @@ def play_with_a_stop(words: tuple[str, ...]) -> Result:
         stopped = runners.run(*QUIET, *words, run_dir=folder, observer=Stops())
         assert stopped.interrupted
         plan, run_dir = plan_of_run(folder)
-        from runners.launch import resume_plan
+        from runners.session.launch import resume_plan
 
         resume_plan(plan, run_dir)
         return of_run(run_dir)

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from runners.config import load
-from runners.jsonl import JsonLines
-from runners.run_dir import RunDir
+from runners.storage.jsonl import JsonLines
+from runners.storage.run_dir import RunDir
 
 Metric = Callable[[int, int], float]
 

@@ -201,12 +201,12 @@ def test_other_lines_of_text_blocks_have_the_options_that_they_show():
 
 def test_lines_about_held_out_play_are_played(monkeypatch):
     """The co-players of a run of the experiment that the line names are changed."""
-    from runners import held_out
     from runners.cli import cli
     from runners.config import load
-    from runners.plan import prepare
-    from runners.run_dir import RunDir
-    from runners.summary import Estimate
+    from runners.engine.statistics import Estimate
+    from runners.planning.plan import prepare
+    from runners.session import held_out
+    from runners.storage.run_dir import RunDir
 
     metrics = {"episode/reward_per_step/player_1": Estimate(-1.0, None, 1, (-1.0,))}
     monkeypatch.setattr(
@@ -297,11 +297,11 @@ def test_every_stored_experiment_has_a_row_of_results():
 
 def test_the_tables_of_experiments_are_those_of_the_record():
     """`paxrun parity --record docs` makes them; nobody edits them by hand."""
-    from runners.parity import page, record
+    from runners.report import parity
 
     text = (ROOT / "docs/experiments.md").read_text()
-    between = text.split(page.BEGIN)[1].split(page.END)[0]
-    assert between.strip() == page.render(record.read(ROOT / "docs")).strip()
+    between = text.split(parity.BEGIN)[1].split(parity.END)[0]
+    assert between.strip() == parity.render(parity.read(ROOT / "docs")).strip()
 
 
 def test_the_readme_quotes_the_error_of_a_forgotten_import(run_python):

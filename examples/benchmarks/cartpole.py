@@ -15,9 +15,8 @@ import numpy as np
 import paxenv
 import runners
 from paxenv_agents.ppo import PPO, PPOConfig
-from runners.intervals import Interval
-from runners.loop import Loop, Task
-from runners.program import Program, initial_state, run_keys
+from runners.engine.program import Program, initial_state, run_keys
+from runners.session.loop import Interval, Loop, Task
 
 THRESHOLD, WINDOW = 475.0, 100
 CONFIG = PPOConfig(

@@ -14,8 +14,8 @@ import numpy as np
 import paxenv
 import runners
 from paxenv_agents.ppo import PPO, PPOConfig
-from runners.program import Program, initial_state, run_keys
-from runners.whole_episodes import evaluate_agent
+from runners.engine.program import Program, initial_state, run_keys
+from runners.session.whole_episodes import evaluate_agent
 
 NUM_GAMES, NUM_UPDATES, NUM_EPISODES = 8, 97, 50
 

@@ -75,7 +75,7 @@ def ppo(game, n):
     """Two independent PPO learners, one torso of 16 x 16, 2 epochs, 4 minibatches."""
     from paxenv_agents.lineup import Slot
     from paxenv_agents.registry import make_agent
-    from runners.experiment import Experiment, train_chunk
+    from runners.engine.experiment import Experiment, train_chunk
 
     id, options = GAMES[game]
     game_env, params = paxenv.make(id, **options)

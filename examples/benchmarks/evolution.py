@@ -14,12 +14,12 @@ import jax
 import paxenv
 import paxenv_agents
 from paxenv_agents.lineup import Slot
-from runners.devices import ensure_devices
-from runners.evolution.options import ESOptions
-from runners.evolution.outer import Evolution
-from runners.evolution.search import Search
-from runners.experiment import Experiment, train_chunk
-from runners.sharding import make_mesh
+from runners.engine.devices import ensure_devices
+from runners.engine.experiment import Experiment, train_chunk
+from runners.engine.placement import make_mesh
+from runners.search.evolution import Evolution
+from runners.search.options import ESOptions
+from runners.search.search import Search
 
 
 def main() -> None:

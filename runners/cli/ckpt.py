@@ -31,7 +31,7 @@ def ckpt_group() -> None:
 @AS_JSON
 def ls(directory: str, as_json: bool) -> None:
     """List the checkpoints of a run, or of a folder of checkpoints."""
-    from runners.checkpoints.files import checkpoints_folder, find_checkpoint
+    from runners.storage.checkpoints.files import checkpoints_folder, find_checkpoint
 
     with _user_errors():
         latest = find_checkpoint(directory)
@@ -62,7 +62,7 @@ def inspect(path: str, which: str, as_json: bool) -> None:
 
     PATH is a checkpoint, a run directory or its folder of checkpoints.
     """
-    from runners.checkpoints.files import find_checkpoint, read_record
+    from runners.storage.checkpoints.files import find_checkpoint, read_record
 
     with _user_errors():
         found = find_checkpoint(path, _which(which))
@@ -102,9 +102,9 @@ def export(path: str, out: str, player: int, seed_index: int, which: str) -> Non
 
     PATH is a checkpoint, a run directory or its folder of checkpoints.
     """
-    from runners.checkpoints.export import export_weights
-    from runners.checkpoints.files import find_checkpoint
-    from runners.places import check_writable
+    from runners.session.models import export_weights
+    from runners.storage.checkpoints.files import find_checkpoint
+    from runners.storage.places import check_writable
 
     with _user_errors():
         check_writable(Path(out).parent)
@@ -132,7 +132,7 @@ def _which(word: str) -> int | str:
 
 
 def _rows(folder: Path, latest: Path) -> list[dict[str, Any]]:
-    from runners.checkpoints import files
+    from runners.storage.checkpoints import files
 
     best = files.best_step(folder)
     paths = [files.step_path(folder, step) for step in files.saved_steps(folder)]

@@ -28,7 +28,7 @@ def show(words: tuple[str, ...], origins: bool, **options: Any) -> None:
     the option that it comes from.
     """
     from runners.config import origin_lines, to_yaml
-    from runners.seating import check_options
+    from runners.planning.seating import check_options
 
     with user_errors(every_value_error=True):
         config = config_of_words(words, options)
@@ -47,7 +47,7 @@ def show(words: tuple[str, ...], origins: bool, **options: Any) -> None:
 def validate(words: tuple[str, ...], every: bool, **options: Any) -> None:
     """Check that an experiment fits together: names, types, shapes. Runs nothing."""
     from runners.config import experiment_names
-    from runners.plan import prepare
+    from runners.planning.plan import prepare
 
     with user_errors(every_value_error=True):
         names = [(name,) for name in experiment_names()] if every else [()]
@@ -69,7 +69,7 @@ def validate(words: tuple[str, ...], every: bool, **options: Any) -> None:
 def eject(name: str, force: bool) -> None:
     """Copy a stored experiment to ./conf, where it shadows the packaged one."""
     from runners.config.loader import LOCAL_FOLDER, experiment_text
-    from runners.places import check_writable
+    from runners.storage.places import check_writable
 
     path = LOCAL_FOLDER / Path(f"{name.removesuffix('.yaml')}.yaml")
     with user_errors():

@@ -15,8 +15,8 @@ def describe(game: str, words: tuple[str, ...]) -> None:
     """
     from paxenv.registry import find
     from runners.config.overrides import game_options
-    from runners.description import description
-    from runners.plan import make_game
+    from runners.planning.plan import make_game
+    from runners.report.description import description
 
     with user_errors(every_value_error=True):
         spec = find(game)

@@ -34,8 +34,8 @@ def devices(as_json: bool, num_devices: int | None, fsdp_devices: int) -> None:
 
     With --num-devices or --fsdp-devices it checks that mesh before a run does.
     """
-    from runners.devices import ensure_devices
-    from runners.sharding import make_mesh
+    from runners.engine.devices import ensure_devices
+    from runners.engine.placement import make_mesh
 
     with user_errors(every_value_error=True):
         if num_devices is not None:

@@ -36,7 +36,7 @@ def failed_runs() -> Iterator[None]:
 
     A disk that is full or a folder that vanishes is no mistake of the program.
     """
-    from runners.loop import NonFiniteError
+    from runners.session.loop import NonFiniteError
 
     try:
         yield

@@ -134,7 +134,7 @@ def resume(run_dir: str, which: str, as_json: bool) -> None:
     It ends as it would have ended without the stop, bit for bit.
     """
     from runners.cli.progress import ProgressObserver
-    from runners.resuming import plan_of_run
+    from runners.session.resuming import plan_of_run
 
     with user_errors(every_value_error=True):
         plan, run = plan_of_run(run_dir)
@@ -142,8 +142,8 @@ def resume(run_dir: str, which: str, as_json: bool) -> None:
     if status == "finished":
         _say_finished(run)
         return
-    from runners.checkpoints.store import CheckpointError
-    from runners.launch import resume_plan
+    from runners.session.launch import resume_plan
+    from runners.storage.checkpoints.store import CheckpointError
 
     step = int(which) if which.isdigit() else which
     with (
@@ -189,14 +189,14 @@ def evaluate(words: tuple[str, ...], **options: Any) -> None:
 def run_experiment(words: tuple[str, ...], options: dict[str, Any]) -> None:
     """Loads, checks, runs and reports one experiment."""
     from runners.cli.progress import ProgressObserver
-    from runners.preflight import check_ready
+    from runners.storage.places import check_ready
 
     as_json, dry_run = options.pop("as_json"), options.pop("dry_run")
     go_on, overwrite = options.pop("resume", False), options.pop("overwrite", False)
     with user_errors(every_value_error=True):
         plan = plan_of_words(words, options)
         if dry_run:
-            from runners.models import check_models
+            from runners.session.models import check_models
 
             check_ready(plan.config)
             check_models(plan)
@@ -204,9 +204,9 @@ def run_experiment(words: tuple[str, ...], options: dict[str, Any]) -> None:
     if dry_run:
         _show(plan, as_json)
         return
-    from runners.checkpoints.store import CheckpointError
-    from runners.launch import resume_plan, run_plan
-    from runners.resuming import opened, start
+    from runners.session.launch import resume_plan, run_plan
+    from runners.session.resuming import opened, start
+    from runners.storage.checkpoints.store import CheckpointError
 
     with (
         user_errors(CheckpointError),
@@ -237,14 +237,14 @@ def _finish(outcome: Any, run_dir: Any, as_json: bool) -> None:
     """Reports what came out; exits with 130 after an interruption."""
     from paxenv.wording import counted
     from runners.cli.progress import say
-    from runners.closing import shown
     from runners.config.schema import OUTER_LOOPS
+    from runners.report.closing import shown
 
     if as_json:
         result = {**outcome.as_dict(), "run_dir": str(run_dir.path)}
         click.echo(json.dumps(result, indent=2, allow_nan=False))
     elif outcome.plan.config.runner in OUTER_LOOPS:
-        from runners.outer_loops.report import print_outcome
+        from runners.report.outer_loops import print_outcome
 
         print_outcome(outcome, run_dir)
     else:
@@ -262,10 +262,10 @@ def plan_of_words(words: tuple[str, ...], options: dict[str, Any]) -> Any:
     config = config_of_words(words, options)
     if config.num_devices > 1:
         # A CPU is divided before JAX starts, or never.
-        from runners.devices import ensure_devices
+        from runners.engine.devices import ensure_devices
 
         ensure_devices(config.num_devices)
-    from runners.plan import prepare
+    from runners.planning.plan import prepare
 
     return prepare(config)
 
@@ -283,7 +283,7 @@ def config_of_words(words: tuple[str, ...], options: dict[str, Any]) -> Any:
         raise ConfigError(
             f"--run-dir {run_dir} brings its own config: leave --config {files[0]} out"
         )
-    from runners.config_of_run import config_of_run
+    from runners.session.held_out import config_of_run
 
     return config_of_run(run_dir, words, options)
 
@@ -292,7 +292,7 @@ def _announce(plan: Any) -> None:
     """Says what will be played: the payoff as it was understood, and every notice."""
     from paxenv.payoffs import describe_payoff
     from runners.cli.progress import say, warn
-    from runners.plan import payoff_table
+    from runners.planning.plan import payoff_table
 
     payoff = payoff_table(plan.params)
     if "payoff" in plan.config.env.options and payoff is not None:
@@ -322,7 +322,7 @@ def _show(plan: Any, as_json: bool) -> None:
 def _report(outcome: Any, run_dir: Any) -> None:
     from rich.console import Console
 
-    from runners.report import print_end, print_report
+    from runners.report.table import print_end, print_report
 
     console = Console(highlight=False)
     if outcome.evaluation:

@@ -37,9 +37,9 @@ def held_out(
     (agent2.learning_rate=0.5), algorithm (agent2=Naive), horizon (num_outer_steps=50)
     or initialisation (seed=7). The first row is as trained.
     """
-    from runners.held_out import played, variations
-    from runners.places import check_writable
-    from runners.run_dir import RunDir
+    from runners.session.held_out import played, variations
+    from runners.storage.places import check_writable
+    from runners.storage.run_dir import RunDir
 
     as_json = options.pop("as_json")
     options["deterministic"] = options["deterministic"] or None
@@ -64,8 +64,8 @@ def _print(found: list[Any]) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from runners.metric_names import by_name, label
-    from runners.report import number, print_whole
+    from runners.engine.metric_names import by_name, label
+    from runners.report.table import number, print_whole
 
     first = by_name(found[0].metrics)
     names = [name for name in sorted(first) if name.quantity in SHOWN]

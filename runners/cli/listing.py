@@ -60,7 +60,7 @@ def _agents() -> list[dict[str, Any]]:
 
 def _of_plugin(load: Callable[[], Any]) -> str:
     """Returns what a plugin's class says of itself; why it cannot, if it is broken."""
-    from runners.description import summary
+    from runners.report.description import summary
 
     try:
         return summary(load())
@@ -86,7 +86,7 @@ def _experiments() -> list[dict[str, Any]]:
 
 
 def _strategies() -> list[dict[str, Any]]:
-    from runners.evolution import families, strategies
+    from runners.search import families, strategies
 
     aliases: dict[str, list[str]] = {}
     for alias, name in families.ALIASES.items():

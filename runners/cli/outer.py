@@ -5,11 +5,7 @@ from typing import Any
 import click
 
 from runners.cli.errors import SettingsCommand
-from runners.cli.experiment import (
-    experiment_options,
-    run_experiment,
-    training_options,
-)
+from runners.cli.experiment import experiment_options, run_experiment, training_options
 
 #: Options of `paxrun es`, and what they are in the section `search`.
 _SEARCH = {

@@ -58,8 +58,8 @@ def parity(
 def _plans(names: tuple[str, ...], quick: bool, options: dict[str, Any]) -> dict:
     """Returns a checked plan for each experiment, before any of them runs."""
     from runners.config import ConfigError, load, load_small
-    from runners.devices import ensure_devices
-    from runners.plan import prepare
+    from runners.engine.devices import ensure_devices
+    from runners.planning.plan import prepare
 
     configs = {
         name: load_small(name, **options) if quick else load([name], options=options)
@@ -108,8 +108,8 @@ def _experiments(names: tuple[str, ...], quick: bool) -> list[str]:
 
 def _record_folder(record: str | None) -> Path | None:
     from paxenv.paths import local_path
-    from runners.parity.page import PAGE
-    from runners.places import check_writable
+    from runners.report.parity import PAGE
+    from runners.storage.places import check_writable
 
     if record is None:
         return None
@@ -123,9 +123,9 @@ def _run(name: str, plan: Any, quick: bool, folder: Path | None) -> dict[str, An
     """Runs one experiment, prints its findings and returns them as plain data."""
     from runners.cli.errors import failed_runs
     from runners.cli.progress import ProgressObserver
-    from runners.launch import run_plan
-    from runners.parity import bands, page, record
-    from runners.resuming import opened
+    from runners.report import parity
+    from runners.session.launch import run_plan
+    from runners.session.resuming import opened
 
     command = f"paxrun parity {name}" + (" --quick" if quick else "")
     with ProgressObserver(plan) as observer, failed_runs():
@@ -134,15 +134,15 @@ def _run(name: str, plan: Any, quick: bool, folder: Path | None) -> dict[str, An
         )
     if outcome.interrupted:
         click.get_current_context().exit(130)
-    found = bands.findings(outcome)
+    found = parity.findings(outcome)
     for finding in found:
         click.secho(_line(name, finding), err=True, fg=None if finding.holds else "red")
     if folder is not None:
-        kept = record.read(folder)
-        size = record.QUICK if quick else record.FULL
-        kept.setdefault(name, {})[size] = record.measurement(outcome, command)
-        record.write(folder, kept)
-        page.rewrite(folder, kept)
+        kept = parity.read(folder)
+        size = parity.QUICK if quick else parity.FULL
+        kept.setdefault(name, {})[size] = parity.measurement(outcome, command)
+        parity.write(folder, kept)
+        parity.rewrite(folder, kept)
     return {
         "experiment": name,
         "quick": quick,
@@ -152,7 +152,7 @@ def _run(name: str, plan: Any, quick: bool, folder: Path | None) -> dict[str, An
 
 
 def _line(name: str, finding: Any) -> str:
-    from runners.parity.page import short
+    from runners.report.parity import short
 
     value = "-"
     if finding.measured is not None:

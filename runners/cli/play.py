@@ -26,7 +26,7 @@ def play(
 
     Moves may also come from a pipe, one on each line.
     """
-    from runners.play_cli import open_match, play_match
+    from runners.cli.match import open_match, play_match
 
     with user_errors(every_value_error=True):
         match = open_match(

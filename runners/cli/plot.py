@@ -5,7 +5,7 @@ import click
 from runners.cli.errors import user_errors
 from runners.cli.runs import EXP_DIR
 
-#: The keys of `runners.comparison.AXES`, which `--help` shall not import.
+#: The keys of `runners.report.comparison.AXES`, which `--help` shall not import.
 AXES = ("env_steps", "iteration", "seconds")
 
 
@@ -55,11 +55,11 @@ def plot(
     setting with different seeds become one curve.
     """
     from paxenv.paths import local_path
-    from runners.comparison import NoDataError, compare, draw
-    from runners.figures import check_format
-    from runners.metric_names import words as in_words
-    from runners.overview import resolve
-    from runners.places import check_writable
+    from runners.engine.metric_names import words as in_words
+    from runners.report.comparison import NoDataError, compare, draw
+    from runners.report.figures import check_format
+    from runners.report.overview import resolve
+    from runners.storage.places import check_writable
 
     with user_errors(every_value_error=True):
         picture = check_format(local_path(out))

@@ -67,13 +67,13 @@ def probe(
     action; nobody learns.
     """
     from paxenv.paths import local_path
-    from runners.closing import shown
-    from runners.figures import check_format
-    from runners.places import check_writable
-    from runners.probe import check
-    from runners.probe import probe as respond
-    from runners.probe_report import draw, table
-    from runners.run_dir import RunDir
+    from runners.report.closing import shown
+    from runners.report.figures import check_format
+    from runners.report.probe import draw, table
+    from runners.session.probe import check
+    from runners.session.probe import probe as respond
+    from runners.storage.places import check_writable
+    from runners.storage.run_dir import RunDir
 
     with user_errors(every_value_error=True):
         # A probe is of one inner episode, unless the user asks for more and is told so.

@@ -5,11 +5,10 @@ from typing import Any
 
 import click
 
-from runners import progress
-from runners.loop import Chunk
-from runners.observer import Observer
-from runners.plan import Plan
-from runners.run_dir import RunDir
+from runners.planning.plan import Plan
+from runners.session import progress
+from runners.session.loop import Chunk, Observer
+from runners.storage.run_dir import RunDir
 
 
 def say(text: str, indent: int = 0) -> None:

@@ -34,8 +34,8 @@ def ls(exp_dir: str, as_json: bool, **filters: str | None) -> None:
 
     STATUS is running, finished, interrupted or failed.
     """
-    from runners.overview import overviews
-    from runners.run_dir import STATUSES, find_runs
+    from runners.report.overview import overviews
+    from runners.storage.run_dir import STATUSES, find_runs
 
     status = filters["status"]
     if status is not None and status not in STATUSES:
@@ -60,7 +60,7 @@ def show(run: str, exp_dir: str, as_json: bool) -> None:
 
     RUN is its folder, or the end of its name.
     """
-    from runners.overview import details, resolve_one
+    from runners.report.overview import details, resolve_one
 
     with user_errors(every_value_error=True):
         data = details(resolve_one(run, exp_dir))
@@ -77,7 +77,7 @@ def _print_table(rows: list[Any], exp_dir: str) -> None:
     from rich.table import Table
 
     from paxenv.wording import counted
-    from runners.differences import in_words
+    from runners.report.overview import in_words
 
     table = Table(show_edge=False, pad_edge=False, header_style="bold")
     table.add_column("run", no_wrap=True)

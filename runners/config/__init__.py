@@ -1,22 +1,22 @@
 """Experiments as data: YAML, overrides and options into frozen dataclasses."""
 
-from runners.config.claims import experiment_of
 from runners.config.loader import (
     DEFAULT_EXPERIMENT,
     experiment_names,
+    experiment_of,
     experiment_text,
     load,
     load_small,
     origin_lines,
     to_yaml,
 )
-from runners.config.origins import Origin
 from runners.config.schema import (
     DEFAULT_LEARNER,
     AgentConfig,
     ConfigError,
     EnvConfig,
     ExperimentConfig,
+    Origin,
     WandbConfig,
 )
 

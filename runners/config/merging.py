@@ -10,10 +10,16 @@ from collections.abc import Iterable
 from typing import Any
 
 from paxenv.wording import counted
-from runners.config.origins import Layer, Origin, Setting, leaves, typed_only
-from runners.config.schema import ConfigError
-from runners.evolution import families
-from runners.evolution.options import SHARED
+from runners.config.schema import (
+    ConfigError,
+    Layer,
+    Origin,
+    Setting,
+    leaves,
+    typed_only,
+)
+from runners.search import families
+from runners.search.options import SHARED
 
 AGENT_KEY = re.compile(r"^agent([1-9][0-9]*)$")
 #: In a layer: how many agents a list named. The entries are `agent1`, `agent2`, ...
@@ -46,7 +52,7 @@ def merge(base: Layer, layer: Layer) -> Layer:
         elif key == "es" and isinstance(layer[key], dict):
             merged[key] = _searched(old, layer[key])
         elif AGENT_KEY.match(key):
-            merged[key] = _agent(old, layer[key])
+            merged[key] = _merged_agent(old, layer[key])
         else:
             merged[key] = _deep(old, layer[key])
     return {key: value for key, value in merged.items() if value != {}}
@@ -130,7 +136,7 @@ def _not_of(layer: Layer, origin: Origin) -> Layer:
     return kept
 
 
-def _agent(old: Any, new: Layer) -> Layer:
+def _merged_agent(old: Any, new: Layer) -> Layer:
     name, before = setting_at(new, "name"), setting_at(old, "name")
     if name is not None and before is not None and name.value != before.value:
         old = typed_only(old)

@@ -7,8 +7,7 @@ from runners.config.coerce import frozen
 from runners.config.documents import parse
 from runners.config.layers import ALIASES, normalise, text_field
 from runners.config.merging import QUICK
-from runners.config.origins import Layer, Origin, plain
-from runners.config.schema import ConfigError
+from runners.config.schema import ConfigError, Layer, Origin, plain
 
 
 class Overrides(NamedTuple):

@@ -8,21 +8,24 @@ from paxenv.registry import find
 from paxenv.wording import counted
 from runners.config import merging
 from runners.config.coerce import coerce, frozen
-from runners.config.layers import FIELDS
-from runners.config.origins import DEFAULT, Layer, Setting, leaves, plain
+from runners.config.layers import FIELDS, build_search
 from runners.config.schema import (
+    DEFAULT,
     DEFAULT_LEARNER,
     AgentConfig,
     ConfigError,
     EnvConfig,
     ExperimentConfig,
+    Layer,
     PayoffSamplerConfig,
+    Setting,
     WandbConfig,
     did_you_mean,
+    leaves,
+    plain,
 )
-from runners.config.search import build_search
-from runners.evolution.options import ESOptions, option_types
-from runners.outer_loops.outer_config import search_options
+from runners.search.options import ESOptions, option_types
+from runners.search.outer_options import search_options
 
 #: Settings of one agent that may stand at the top, for the agent of `player`.
 WEIGHTS = ("model_path", "run_path")

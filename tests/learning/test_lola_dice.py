@@ -16,7 +16,7 @@ import pytest
 import paxenv
 from paxenv_agents import make_agent
 from paxenv_agents.lineup import Slot
-from runners.experiment import Experiment, train_chunk
+from runners.engine.experiment import Experiment, train_chunk
 
 NUM_UPDATES, LAST = 200, 10
 

@@ -4,9 +4,9 @@ import pytest
 
 import paxenv
 from paxenv_agents.ppo import PPO
-from runners.outer_loops.es_runner import ESRunner
-from runners.outer_loops.online_runner import OnlineRunner
-from runners.outer_loops.outer_config import ESConfig, OuterConfig
+from runners.search.outer_options import ESConfig, OuterConfig
+from runners.views.outer_loops.es_runner import ESRunner
+from runners.views.outer_loops.outer_runner import OnlineRunner
 
 #: Environment steps of one training: of the default one, and of each in the search.
 BUDGET = 20_480

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from runners.config import load
-from runners.launch import program_of
-from runners.loop import Loop
-from runners.plan import prepare
-from runners.plan_evaluation import Evaluation
+from runners.planning.plan import prepare
+from runners.session.evaluation import Evaluation
+from runners.session.launch import program_of
+from runners.session.loop import Loop
 
 NUM_SEEDS, ENOUGH = 10, 8
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from runners.config import load
-from runners.launch import program_of
-from runners.plan import prepare
+from runners.planning.plan import prepare
+from runners.session.launch import program_of
 
 ITERATIONS, LAST = 60, 20
 

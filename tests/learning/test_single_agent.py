@@ -4,11 +4,10 @@ import numpy as np
 import pytest
 
 from runners.config import load
-from runners.intervals import Interval
-from runners.launch import program_of
-from runners.loop import Loop, Task
-from runners.plan import prepare
-from runners.plan_evaluation import Evaluation
+from runners.planning.plan import prepare
+from runners.session.evaluation import Evaluation
+from runners.session.launch import program_of
+from runners.session.loop import Interval, Loop, Task
 
 RETURN = "episode/return/player_1"
 #: Continuous integration trains seed 0; `pytest -m full` trains all three.

@@ -8,11 +8,11 @@ import dataclasses
 import pytest
 
 from runners.config import load_small
-from runners.launch import program_of
-from runners.loop import Loop
-from runners.plan import prepare
-from runners.plan_evaluation import Evaluation
-from runners.summary import estimate
+from runners.engine.statistics import estimate
+from runners.planning.plan import prepare
+from runners.session.evaluation import Evaluation
+from runners.session.launch import program_of
+from runners.session.loop import Loop
 
 #: Bands against a thousand learners, where those of the files leave room for few.
 TIGHT = {

@@ -7,12 +7,11 @@ import pytest
 
 from paxenv.paths import local_path
 from runners import RunnerConfig
-from runners.checkpoints.files import find_checkpoint
-from runners.checkpoints.rules import start_rule
-from runners.checkpoints.store import CheckpointStore
 from runners.config import ExperimentConfig
-from runners.places import check_writable, locked
-from runners.run_dir import RunDir, find_runs
+from runners.storage.checkpoints.files import find_checkpoint
+from runners.storage.checkpoints.store import CheckpointStore, start_rule
+from runners.storage.places import check_writable, locked
+from runners.storage.run_dir import RunDir, find_runs
 
 
 @pytest.fixture

@@ -15,8 +15,8 @@ from paxenv_agents.lola_config import LOLAConfig
 from paxenv_agents.ppo import PPOConfig
 from runners import RunnerConfig
 from runners.config import ExperimentConfig
-from runners.evolution.options import ESOptions
-from runners.outer_loops.outer_config import ESConfig
+from runners.search.options import ESOptions
+from runners.search.outer_options import ESConfig
 
 TENS = [10, 10.0, 1e1, np.int64(10), np.uint8(10), np.float32(10), np.array(10)]
 

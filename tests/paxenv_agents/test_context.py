@@ -13,7 +13,7 @@ from paxenv.envs.iterated_matrix_game import IteratedMatrixGame
 from paxenv.envs.iterated_tensor_game import IteratedTensorGame
 from paxenv_agents.lineup import Lineup, Slot
 from paxenv_agents.play import context_of, play_trial
-from runners.experiment import Experiment, train_chunk
+from runners.engine.experiment import Experiment, train_chunk
 
 ALL = frozenset({"co_players", "play", "trajs"})
 

@@ -18,9 +18,9 @@ from paxenv_agents.from_function import FromFunction
 from paxenv_agents.lineup import Slot
 from paxenv_agents.one_of import OneOf
 from paxenv_agents.registry import make_agent
-from runners.evolution.parameters import used_by_policy
-from runners.experiment import Experiment, train_chunk
-from runners.outer import Gradient
+from runners.engine.experiment import Experiment, train_chunk
+from runners.engine.outer import Gradient
+from runners.engine.population import used_by_policy
 
 
 @dataclasses.dataclass(frozen=True)

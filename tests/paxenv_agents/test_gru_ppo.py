@@ -19,7 +19,7 @@ from paxenv_agents.lineup import Lineup, Slot
 from paxenv_agents.networks import MLPActor
 from paxenv_agents.play import play_trial
 from paxenv_agents.types import Sample
-from runners.experiment import Experiment, train_chunk
+from runners.engine.experiment import Experiment, train_chunk
 
 SMALL = {"hidden_sizes": (8,), "gru_size": 6, "num_epochs": 1, "num_minibatches": 2}
 #: Three numbers in, two actions out.

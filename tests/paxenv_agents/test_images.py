@@ -18,7 +18,7 @@ from paxenv_agents import (
     networks,
 )
 from paxenv_agents.lineup import Slot
-from runners.experiment import Experiment, train_chunk
+from runners.engine.experiment import Experiment, train_chunk
 
 IMAGE = gymnasium.spaces.Box(0, 255, (3, 4, 2), np.uint8)
 BOARD = gymnasium.spaces.Box(0, 1, (3, 3, 4), np.int8)

@@ -17,7 +17,7 @@ from paxenv_agents.lineup import Lineup, Slot
 from paxenv_agents.naive import Naive
 from paxenv_agents.play import play_trial
 from paxenv_agents.ppo import PPO
-from runners.experiment import Experiment, train_chunk
+from runners.engine.experiment import Experiment, train_chunk
 
 ENV = IteratedMatrixGame(4, 2)
 LEARNERS = {

@@ -22,7 +22,7 @@ from paxenv_agents.lookahead import Lookahead, Seat
 from paxenv_agents.opponent_model import fitted
 from paxenv_agents.play import context_of, play_fresh
 from paxenv_agents.types import Sample
-from runners.experiment import Experiment, train_chunk
+from runners.engine.experiment import Experiment, train_chunk
 
 NAIVE = [-1.5, -1.5, -1.5, -1.5, -0.25]  # d1 V1
 AHEAD = [2.02886245, -5.02886245, 2.02886245, -5.02886245, -0.25]  # through one step

@@ -21,7 +21,7 @@ from paxenv_agents.lineup import Slot
 from paxenv_agents.sac import SAC, SACConfig
 from paxenv_agents.types import Sample
 from runners.cli import cli
-from runners.experiment import Experiment, train_chunk
+from runners.engine.experiment import Experiment, train_chunk
 
 BOX = gymnasium.spaces.Box(-1.0, 1.0, (3,), np.float32)
 SEATS = {

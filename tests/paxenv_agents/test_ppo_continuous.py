@@ -18,7 +18,7 @@ from paxenv_agents.lineup import Slot
 from paxenv_agents.naive import Naive
 from paxenv_agents.ppo import PPO
 from paxenv_agents.types import Sample
-from runners.experiment import Experiment, train_chunk
+from runners.engine.experiment import Experiment, train_chunk
 
 SCALES, BOUNDS = ("state_independent", "softplus"), ("squashed", "scaled")
 EVERY_KIND = list(itertools.product(SCALES, BOUNDS))

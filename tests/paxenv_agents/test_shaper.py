@@ -20,8 +20,8 @@ from paxenv_agents.lineup import Lineup, Slot
 from paxenv_agents.play import play_trial
 from paxenv_agents.types import Sample
 from runners.config import load
-from runners.experiment import Experiment, train_chunk
-from runners.plan import prepare
+from runners.engine.experiment import Experiment, train_chunk
+from runners.planning.plan import prepare
 
 SMALL = {"hidden_sizes": (8,), "gru_size": 6, "num_epochs": 1, "num_minibatches": 1}
 NUMBERS = gymnasium.spaces.Box(-1.0, 1.0, (3,), np.float32)

@@ -12,7 +12,7 @@ from paxenv.environment import Environment
 from paxenv.params import GameParams
 from paxenv_agents import make_agent
 from paxenv_agents.lineup import Slot
-from runners.experiment import Experiment, train_chunk
+from runners.engine.experiment import Experiment, train_chunk
 
 GAMMA = 0.5
 

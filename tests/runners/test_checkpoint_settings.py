@@ -12,8 +12,8 @@ from flax import linen as nn
 import paxenv
 from paxenv_agents.networks import MLPActor, MLPCritic
 from paxenv_agents.ppo import PPO, PPOConfig
-from runners.checkpoints import settings
-from runners.checkpoints.files import CheckpointError
+from runners.storage.checkpoints import settings
+from runners.storage.checkpoints.files import CheckpointError
 
 IPD, PARAMS = paxenv.make("IPD-v0", num_inner_steps=4)
 

@@ -17,8 +17,10 @@ import optax
 import pytest
 from flax import struct
 
-from runners.checkpoints.files import best_step
-from runners.checkpoints.store import (
+from runners.config import load
+from runners.planning.plan import prepare
+from runners.storage.checkpoints.files import best_step
+from runners.storage.checkpoints.store import (
     CheckpointError,
     CheckpointStore,
     NoCheckpointError,
@@ -29,8 +31,6 @@ from runners.checkpoints.store import (
     restore_checkpoint,
     start_rule,
 )
-from runners.config import load
-from runners.plan import prepare
 
 MISSING = "outer/agents/0/hyper/gamma"
 
@@ -257,7 +257,7 @@ def test_a_restored_key_draws_the_same_numbers(store):
 FOUR_DEVICES = """
     import jax, jax.numpy as jnp, numpy as np, sys
     from jax.sharding import Mesh, NamedSharding, PartitionSpec
-    from runners.checkpoints.store import CheckpointStore
+    from runners.storage.checkpoints.store import CheckpointStore
 
     assert jax.device_count() == 4
     mesh = Mesh(np.array(jax.devices()), ("data",))
@@ -388,7 +388,7 @@ def test_a_save_that_fails_says_where(tmp_path):
 FAILS_IN_THE_BACKGROUND = """
     import os, sys
     import jax.numpy as jnp
-    from runners.checkpoints.store import CheckpointStore
+    from runners.storage.checkpoints.store import CheckpointStore
 
     with CheckpointStore(sys.argv[1]) as store:
         store.save(1, {"w": jnp.zeros(2)}, {})
@@ -420,7 +420,7 @@ def test_a_save_that_fails_in_the_background_fails_the_process(tmp_path):
 KILLED = """
     import os, signal, sys
     import jax.numpy as jnp
-    from runners.checkpoints.store import CheckpointStore
+    from runners.storage.checkpoints.store import CheckpointStore
 
     store = CheckpointStore(sys.argv[1])
     for step in (1, 2):

@@ -6,9 +6,9 @@ import pytest
 
 from runners import Frozen, Gradient
 from runners.config import load
-from runners.evolution.outer import Evolution
-from runners.launch import program_of
-from runners.plan import prepare
+from runners.planning.plan import prepare
+from runners.search.evolution import Evolution
+from runners.session.launch import program_of
 
 SIZES = ("num_envs=2", "num_inner_steps=4", "num_seeds=1")
 

@@ -9,11 +9,11 @@ import pytest
 
 import paxenv
 from paxenv_agents import weights
-from runners.checkpoints.store import CheckpointStore
 from runners.config import load
 from runners.config.schema import as_dict
-from runners.plan import prepare
-from runners.run_dir import RunDir
+from runners.planning.plan import prepare
+from runners.storage.checkpoints.store import CheckpointStore
+from runners.storage.run_dir import RunDir
 
 
 @pytest.fixture(scope="module")

@@ -349,8 +349,8 @@ def test_a_dry_run_finds_weights_that_cannot_be_loaded(trained, paxrun, words, s
 def test_an_evaluation_of_a_run_has_the_options_that_the_run_wrote_down(trained):
     """All others are the agent's usual ones, which no list of runs need show."""
     from runners.config import load
-    from runners.config_of_run import config_of_run
-    from runners.plan import prepare
+    from runners.planning.plan import prepare
+    from runners.session.held_out import config_of_run
 
     run = load(config_file=trained.path / "config.yaml")
     played = prepare(config_of_run(str(trained.path))).config

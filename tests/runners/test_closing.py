@@ -8,14 +8,13 @@ import pytest
 from rich.console import Console
 from run_fakes import fake_run
 
-from runners.closing import CACHE, closing_lines
 from runners.config import load
-from runners.evolution.best import BestMember
-from runners.findings import findings
-from runners.outcome import Outcome
-from runners.plan import prepare
-from runners.report import captions, print_end
-from runners.summary import estimates
+from runners.engine.statistics import estimates
+from runners.planning.plan import prepare
+from runners.report.closing import CACHE, closing_lines
+from runners.report.table import captions, findings, print_end
+from runners.search.best import BestMember
+from runners.session.outcome import Outcome
 
 REWARD = "episode/reward_per_step/player_1"
 RETURN = "episode/return/player_1"

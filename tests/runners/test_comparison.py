@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from run_fakes import fake_run
 
-from runners import figures
-from runners.comparison import NoDataError, compare, draw, moving_mean
 from runners.config import ConfigError
-from runners.metric_names import words
-from runners.summary import confidence_band
+from runners.engine.metric_names import words
+from runners.engine.statistics import confidence_band
+from runners.report import figures
+from runners.report.comparison import NoDataError, compare, draw, moving_mean
 
 RETURN = "episode/return/player_1"
 
@@ -165,7 +165,7 @@ def test_runs_without_rows_are_said_and_fail(tmp_path, paxrun):
 
 
 def test_evaluations_are_drawn_from_their_own_file(tmp_path):
-    from runners.jsonl import JsonLines
+    from runners.storage.jsonl import JsonLines
 
     run = fake_run(tmp_path)
     with JsonLines(run.eval_metrics) as log:

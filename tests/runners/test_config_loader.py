@@ -2,13 +2,7 @@
 
 import pytest
 
-from runners.config import (
-    AgentConfig,
-    ConfigError,
-    experiment_names,
-    load,
-    to_yaml,
-)
+from runners.config import AgentConfig, ConfigError, experiment_names, load, to_yaml
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 
 from runners.config import ExperimentConfig, load
-from runners.seating import check_options
+from runners.planning.seating import check_options
 
 #: Settings and values for them, as words write them.
 PLAIN = {

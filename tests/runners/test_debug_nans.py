@@ -20,12 +20,12 @@ from paxenv_agents.sac import SACConfig
 from paxenv_agents.types import Sample
 from runners import Hook, OnPolicyRunner, RunnerConfig
 from runners.cli import cli
-from runners.evolution.options import ESOptions
-from runners.evolution.search import Search
-from runners.experiment import Experiment, train_chunk
-from runners.outer_loops.es_runner import ESRunner
-from runners.outer_loops.outer_config import ESConfig
-from runners.outer_loops.search_dims import SearchDim
+from runners.engine.experiment import Experiment, train_chunk
+from runners.search.dims import SearchDim
+from runners.search.options import ESOptions
+from runners.search.outer_options import ESConfig
+from runners.search.search import Search
+from runners.views.outer_loops.es_runner import ESRunner
 
 SMALL = ("--num-seeds", "1", "num_envs=4", "plot=false")
 TABULAR = "agent1={name: Tabular, num_minibatches: 2}"

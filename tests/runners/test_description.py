@@ -1,6 +1,6 @@
 """A game in words."""
 
-from runners.description import introduction, summary
+from runners.report.description import introduction, summary
 
 
 def test_a_game_is_explained_to_a_newcomer(paxrun):

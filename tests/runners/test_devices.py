@@ -187,7 +187,7 @@ WORKER = """
     num_processes = runners.initialize_distributed(num_local_devices=2, timeout_s=60)
     import jax, jax.numpy as jnp, numpy as np
     from jax.sharding import PartitionSpec as P
-    from runners.sharding import AXES
+    from runners.engine.placement import AXES
     mesh = runners.make_mesh(2)
     x = runners.shard_pytree(np.arange(8.0, dtype=np.float32), mesh)
     total = jax.jit(jax.shard_map(

@@ -10,8 +10,8 @@ import pytest
 from paxenv import keys
 from paxenv_agents.matches import play_match
 from runners.config import load
-from runners.config_of_run import config_of_run
-from runners.plan import prepare
+from runners.planning.plan import prepare
+from runners.session.held_out import config_of_run
 
 
 def evaluated(paxrun, tmp_path, *args):

@@ -9,7 +9,7 @@ import pytest
 from paxenv_agents import weights
 from runners.config import load
 from runners.config.loader import to_yaml
-from runners.plan import prepare
+from runners.planning.plan import prepare
 
 USAGE = 2
 TINY = (

@@ -11,8 +11,8 @@ from engine_fakes import Dice, Fixed, Recorder, seated
 import paxenv
 from paxenv.envs.iterated_matrix_game import EnvParams, IteratedMatrixGame
 from paxenv_agents.lineup import Slot
-from runners.experiment import Experiment, lane_keys, train_chunk
-from runners.outer import Frozen, Gradient
+from runners.engine.experiment import Experiment, lane_keys, train_chunk
+from runners.engine.outer import Frozen, Gradient
 
 PARAMS = EnvParams(payoff_matrix=[[-1, -1], [-3, 0], [0, -3], [-2, -2]])
 KEY = jax.random.key(11)
@@ -53,7 +53,7 @@ def test_a_chunk_in_pieces_equals_the_chunk_in_one_bit_for_bit():
 
 @pytest.mark.slow
 def test_one_compile_serves_every_chunk_length_and_equal_experiments():
-    from runners.experiment import _train_chunk
+    from runners.engine.experiment import _train_chunk
 
     experiment = learner_against_dice(num_games=5)
     state = experiment.init(KEY, PARAMS)

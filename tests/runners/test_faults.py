@@ -17,10 +17,10 @@ import numpy as np
 import pytest
 from fault_child import FAILED, MISTAKE, PROGRAMS
 
-from runners.checkpoints import files
-from runners.checkpoints.restore import read_arrays
-from runners.jsonl import read_rows
-from runners.tensorboard import read_scalars
+from runners.storage.checkpoints import files
+from runners.storage.checkpoints.tree import read_arrays
+from runners.storage.jsonl import read_rows
+from runners.storage.tensorboard import read_scalars
 
 pytestmark = pytest.mark.slow
 CHILD = Path(__file__).parents[1] / "fault_child.py"

@@ -24,9 +24,9 @@ from paxenv_agents.ppo import PPOConfig
 from paxenv_agents.registry import make_agent
 from paxenv_agents.sac import SACConfig
 from runners import RunnerConfig
-from runners.checkpoints.store import CheckpointStore
-from runners.jsonl import read_rows
-from runners.run_dir import RunDir
+from runners.storage.checkpoints.store import CheckpointStore
+from runners.storage.jsonl import read_rows
+from runners.storage.run_dir import RunDir
 
 PPO = PPOConfig(n_steps=16, num_envs=4, hidden_sizes=(8,), num_minibatches=2)
 DQN = DQNConfig(hidden_sizes=(8,), batch_size=8, train_every=4, target_every=8)
@@ -299,7 +299,7 @@ TRAINERS = {
 SCRIPT = """
 import os, signal, sys
 from test_functional import TRAINERS, train
-import runners.trainer as trainer
+import runners.session.trainer as trainer
 name, folder, kill_at = sys.argv[1], sys.argv[2], int(sys.argv[3])
 save = trainer.Trainer._save
 def killed(self, store):
@@ -354,8 +354,8 @@ def test_a_killed_training_goes_on_in_a_new_process_bit_for_bit(name, tmp_path):
 
 
 def _saved(folder):
-    from runners.checkpoints.files import find_checkpoint, read_record
-    from runners.checkpoints.store import read_arrays
+    from runners.storage.checkpoints.files import find_checkpoint, read_record
+    from runners.storage.checkpoints.store import read_arrays
 
     path = find_checkpoint(folder)
     record = read_record(path)
@@ -599,7 +599,7 @@ def test_algorithms_have_configs_with_defaults():
 def test_training_is_one_compiled_call_however_many_updates(cart_pole):
     """118: no Python between updates unless something is due."""
     calls = []
-    from runners.program import Program
+    from runners.engine.program import Program
 
     run = Program.run
 

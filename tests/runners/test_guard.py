@@ -5,11 +5,11 @@ import json
 import pytest
 
 from runners.config import load
-from runners.jsonl import read_rows
-from runners.launch import run_plan
-from runners.loop import NonFiniteError
-from runners.plan import prepare
-from runners.run_dir import RunDir
+from runners.planning.plan import prepare
+from runners.session.launch import run_plan
+from runners.session.loop import NonFiniteError
+from runners.storage.jsonl import read_rows
+from runners.storage.run_dir import RunDir
 
 DIVERGES = (
     *("runner=sarl", "env=CartPole", "agent1=PPO", "num_envs=4", "num_seeds=1"),

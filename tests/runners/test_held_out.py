@@ -11,8 +11,8 @@ from run_fakes import fake_run
 from runners.cli import cli
 from runners.config import AgentConfig, ConfigError
 from runners.config.overrides import split_words
-from runners.held_out import Variation, variations
-from runners.summary import Estimate
+from runners.engine.statistics import Estimate
+from runners.session.held_out import Variation, variations
 
 YAML = "agent2={name: Naive, clock: inner, reset: trial}"
 

@@ -9,10 +9,9 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from on_policy_fakes import SMALL, PartsEnv
 
 from paxenv_agents.ppo import PPO, PPOConfig
-from runners.on_policy.host_episodes import parts_of
-from runners.on_policy.host_rollouts import HostProgram
-from runners.on_policy.runner import OnPolicyRunner
-from runners.program import run_keys
+from runners.engine.program import run_keys
+from runners.views.on_policy.host import HostProgram, parts_of
+from runners.views.on_policy.runner import OnPolicyRunner
 
 MODES = tuple(AutoresetMode)
 

@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from runners.intervals import Interval
-from runners.loop import Loop, NonFiniteError, Task
-from runners.rows import FINITE
+from runners.engine.rows import FINITE
+from runners.session.loop import Interval, Loop, NonFiniteError, Task
 
 
 @pytest.mark.parametrize(

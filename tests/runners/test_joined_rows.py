@@ -9,8 +9,8 @@ import pytest
 
 import paxenv
 from paxenv_agents.stream import Rollout
-from runners.joined_rows import JoinedRows
-from runners.rows import FINITE, LATEST, RETURNS, TOTALS, latest_episodes
+from runners.engine.joined_rows import JoinedRows
+from runners.engine.rows import FINITE, LATEST, RETURNS, TOTALS, latest_episodes
 
 NAN = math.nan
 

@@ -4,8 +4,8 @@ import math
 
 import pytest
 
-from runners.checkpoints.files import CheckpointError
-from runners.checkpoints.journal import Journal
+from runners.storage.checkpoints.files import CheckpointError
+from runners.storage.checkpoints.journal import Journal
 
 
 def test_what_was_appended_after_a_checkpoint_is_cut(tmp_path):

@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from runners.jsonl import JsonLines, encode, last_rows, read_rows
-from runners.sinks import Position
+from runners.storage.jsonl import JsonLines, encode, last_rows, read_rows
+from runners.storage.sinks import Position
 
 
 def refuse(constant):

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from runners.config import ConfigError, load
-from runners.jsonl import read_rows
-from runners.launch import Observer, program_of, run_plan
-from runners.plan import prepare
-from runners.program import run_keys
-from runners.run_dir import RunDir
-from runners.training import is_due
+from runners.engine.program import run_keys
+from runners.planning.plan import prepare
+from runners.session.launch import Observer, program_of, run_plan
+from runners.session.training import is_due
+from runners.storage.jsonl import read_rows
+from runners.storage.run_dir import RunDir
 
 TINY = ("num_envs=4", "num_inner_steps=5")
 
@@ -257,7 +257,7 @@ def test_weights_of_another_network_are_refused(trained, tmp_path):
 
 def test_training_goes_on_from_loaded_weights(trained):
     path = str(trained.path / "models" / "player1.msgpack")
-    from runners.models import load_models
+    from runners.session.models import load_models
 
     plan = plan_of("num_seeds=3", options={"model_path": path})
     (state,) = load_models(plan).values()
@@ -267,7 +267,7 @@ def test_training_goes_on_from_loaded_weights(trained):
 
 
 def test_a_run_directory_gives_each_seed_its_own_weights(trained):
-    from runners.models import load_models
+    from runners.session.models import load_models
 
     plan = plan_of("num_seeds=3", options={"model_path": str(trained.path)})
     (state,) = load_models(plan).values()

@@ -13,11 +13,11 @@ import pytest
 
 from paxenv_agents.catalogue import AGENTS
 from runners.config import load
-from runners.evolution import families
-from runners.evolution.options import ESOptions
-from runners.evolution.search import Search
-from runners.experiment import train_chunk
-from runners.plan import prepare
+from runners.engine.experiment import train_chunk
+from runners.planning.plan import prepare
+from runners.search import families
+from runners.search.options import ESOptions
+from runners.search.search import Search
 
 LEARNERS = [spec.name for spec in AGENTS if spec.classifier.get("learns")]
 SMALL = ("num_inner_steps=4", "num_envs=4", "num_seeds=2")

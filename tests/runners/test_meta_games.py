@@ -14,9 +14,9 @@ from paxenv_agents import PPO
 from paxenv_agents.lineup import Lineup, Slot
 from paxenv_agents.play import play_trial
 from runners.config import ConfigError, load
-from runners.experiment import train_chunk
-from runners.launch import program_of
-from runners.plan import prepare
+from runners.engine.experiment import train_chunk
+from runners.planning.plan import prepare
+from runners.session.launch import program_of
 
 #: Values start at 0, and advantages are sums of the rewards still to come.
 PLAIN = {

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from runners.config import load
-from runners.jsonl import JsonLines, read_rows
-from runners.metrics_log import MetricsLog, open_metrics_log
-from runners.run_dir import RunDir
-from runners.sinks import Position
-from runners.tensorboard import read_scalars
+from runners.storage.jsonl import JsonLines, read_rows
+from runners.storage.metrics_log import MetricsLog, open_metrics_log
+from runners.storage.run_dir import RunDir
+from runners.storage.sinks import Position
+from runners.storage.tensorboard import read_scalars
 
 
 class Remembers:

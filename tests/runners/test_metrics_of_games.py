@@ -10,8 +10,8 @@ from test_report import outcome_of, row, text_of
 
 from paxenv import registry
 from paxenv.metrics import Accumulator
-from runners.jsonl import read_rows
-from runners.report import final_table, print_report
+from runners.report.table import final_table, print_report
+from runners.storage.jsonl import read_rows
 
 PREFIX = "eval/sampled/env/"
 

@@ -8,7 +8,7 @@ import pytest
 from on_policy_fakes import SMALL, Parts
 
 from runners import OnPolicyRunner
-from runners.jsonl import read_rows
+from runners.storage.jsonl import read_rows
 
 
 def make_runner(**options):

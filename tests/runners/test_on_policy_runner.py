@@ -19,12 +19,12 @@ from paxenv.single_player import SinglePlayer
 from paxenv_agents.networks import MLPActor, MLPCritic
 from paxenv_agents.ppo import PPO, PPOConfig
 from runners import EVENTS, OnPolicyRunner, register_algorithm
-from runners.checkpoints.files import read_record
-from runners.checkpoints.store import CheckpointError, NoCheckpointError
-from runners.jsonl import read_rows
-from runners.on_policy.log import OnPolicyLog
-from runners.sinks import Position
-from runners.tensorboard import read_scalars
+from runners.storage.checkpoints.files import read_record
+from runners.storage.checkpoints.store import CheckpointError, NoCheckpointError
+from runners.storage.jsonl import read_rows
+from runners.storage.sinks import Position
+from runners.storage.tensorboard import read_scalars
+from runners.views.on_policy.log import OnPolicyLog
 
 CONFIG = PPOConfig(n_steps=8, num_minibatches=2, num_epochs=2, hidden_sizes=(8,))
 NUM_ENVS = 4

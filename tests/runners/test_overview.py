@@ -7,8 +7,8 @@ import pytest
 from run_fakes import fake_run
 
 from runners.config import ConfigError
-from runners.overview import details, overview, resolve
-from runners.run_dir import find_runs
+from runners.report.overview import details, overview, resolve
+from runners.storage.run_dir import find_runs
 
 RETURN = "episode/return/player_1"
 REWARD = {RETURN: lambda i, seed: -float(i + seed)}

@@ -11,14 +11,14 @@ from click.testing import CliRunner
 
 from runners.cli import cli
 from runners.config import ConfigError, load, load_small
-from runners.outcome import BEST_SCORE, Outcome
-from runners.outer_loops.outcome import OuterOutcome
-from runners.parity import bands, page, record
-from runners.run_dir import RunDir
-from runners.summary import Estimate, estimate
+from runners.engine.statistics import Estimate, estimate
+from runners.report import parity
+from runners.session.outcome import BEST_SCORE, Outcome
+from runners.storage.run_dir import RunDir
+from runners.views.outer_loops.launch import OuterOutcome
 
 REWARD = "episode/reward_per_step/player_1"
-PAGE = f"# Title\n\nby hand\n\n{page.BEGIN}\nOLD ROW\n{page.END}\n\nby hand too\n"
+PAGE = f"# Title\n\nby hand\n\n{parity.BEGIN}\nOLD ROW\n{parity.END}\n\nby hand too\n"
 
 
 def plan_of(stated) -> Any:
@@ -42,7 +42,7 @@ def outcome_of(stated, evaluation, best_score=None):
 )
 def test_a_band_holds_between_its_ends_and_never_for_nan(mean, holds):
     value = Estimate(mean, None, 1, (mean,))
-    (finding,) = bands.findings(outcome_of({REWARD: (-1.1, -0.9)}, {REWARD: value}))
+    (finding,) = parity.findings(outcome_of({REWARD: (-1.1, -0.9)}, {REWARD: value}))
     assert finding.holds is holds
     assert finding.verdict.startswith("holds" if holds else "MISSED")
 
@@ -50,13 +50,13 @@ def test_a_band_holds_between_its_ends_and_never_for_nan(mean, holds):
 def test_an_unknown_metric_is_a_miss_that_names_the_nearest():
     known = {REWARD: estimate([-1.0])}
     misspelt = "episode/reward_per_step/player_l"
-    (finding,) = bands.findings(outcome_of({misspelt: (-2, 0)}, known))
+    (finding,) = parity.findings(outcome_of({misspelt: (-2, 0)}, known))
     assert not finding.holds
     assert REWARD in finding.verdict
 
 
 def test_the_best_evaluation_on_the_way_may_have_a_band():
-    (finding,) = bands.findings(
+    (finding,) = parity.findings(
         outcome_of({BEST_SCORE: (475, 500)}, {}, best_score=500.0)
     )
     assert finding.holds
@@ -74,7 +74,7 @@ def test_every_evaluation_of_an_outer_loop_may_have_a_band():
         "final_mean": {"mean_eval_reward": 50.0},
     }
     outcome = OuterOutcome(plan_of(stated), {"step": 3}, evaluation, 1.0, False)
-    best, again, misspelt = bands.findings(outcome)
+    best, again, misspelt = parity.findings(outcome)
     assert (best.holds, again.holds, misspelt.holds) == (True, False, False)
     assert again.measured == Estimate(150.0, None, 1, (150.0,))
     assert misspelt.near[0] == "final_mean/mean_eval_reward"
@@ -109,7 +109,7 @@ def conf(tmp_path, monkeypatch):
     )
     docs = tmp_path / "docs"
     docs.mkdir()
-    (docs / page.PAGE).write_text(PAGE)
+    (docs / parity.PAGE).write_text(PAGE)
     return tmp_path
 
 
@@ -179,10 +179,10 @@ def test_the_small_size_changes_settings_and_replaces_bands(conf):
 def test_the_record_and_the_page_hold_what_a_run_gave(conf):
     result = run("mine", "--record", "docs")
     assert result.exit_code == 0, result.output
-    kept = record.read(conf / "docs")["mine/tft"][record.FULL]
+    kept = parity.read(conf / "docs")["mine/tft"][parity.FULL]
     assert kept.command == "paxrun parity mine/tft"
     assert kept.metrics[REWARD] == (-1.0, None)
-    text = (conf / "docs" / page.PAGE).read_text()
+    text = (conf / "docs" / parity.PAGE).read_text()
     assert text.startswith("# Title\n\nby hand\n")
     assert text.endswith("by hand too\n")
     assert "OLD ROW" not in text
@@ -235,12 +235,12 @@ def test_outer_loops_are_held_against_their_bands_and_recorded(outer):
         (finding,) = found["findings"]
         wanted = results["metrics"][finding["metric"]]
         assert finding["measured"] == wanted
-        kept = record.read(outer / "docs")[found["experiment"]][record.FULL]
+        kept = parity.read(outer / "docs")[found["experiment"]][parity.FULL]
         assert kept.metrics[finding["metric"]][0] == pytest.approx(wanted["mean"])
         assert kept.seconds >= 0.1
     assert (
         "retrained/mean eval reward: [-12, 0]"
-        in (outer / "docs" / page.PAGE).read_text()
+        in (outer / "docs" / parity.PAGE).read_text()
     )
     missed = run("mine/es", "--quick")
     assert missed.exit_code == 1

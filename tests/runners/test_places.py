@@ -10,8 +10,14 @@ import time
 
 import pytest
 
-from runners import places
-from runners.places import LOCK, InUseError, UnwritableError, check_writable, locked
+from runners.storage import places
+from runners.storage.places import (
+    LOCK,
+    InUseError,
+    UnwritableError,
+    check_writable,
+    locked,
+)
 
 
 def holder(folder, **changes):
@@ -108,7 +114,7 @@ def test_a_lock_lives_as_long_as_its_process(tmp_path, request, kernel):
         request.getfixturevalue("no_kernel_locks")
     script = """
         import os, sys, time
-        from runners.places import locked
+        from runners.storage.places import locked
         with locked(sys.argv[1]):
             if os.fork() == 0:
                 print("held", flush=True)

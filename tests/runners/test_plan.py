@@ -4,7 +4,7 @@ import pytest
 
 from paxenv_agents.registry import PairingError, UnknownAgentError
 from runners.config import ConfigError, load
-from runners.plan import evaluation, prepare
+from runners.planning.plan import evaluation, prepare
 
 
 def plan_of(*words, **options):
@@ -126,7 +126,7 @@ def test_what_is_about_training_is_noticed_in_an_evaluation():
 @pytest.fixture
 def saved(monkeypatch):
     """Weights of a naive learner with one hidden layer of four, at any path."""
-    from runners import seating
+    from runners.planning import seating
 
     record = {"agent": "Naive", "config": {"hidden_sizes": [4], "gamma": 0.5}}
     monkeypatch.setattr(seating, "saved_record", lambda agent: record)

@@ -2,8 +2,8 @@
 
 import pytest
 
+from runners.cli.match import open_match, play_match, read_action
 from runners.config import ConfigError
-from runners.play_cli import open_match, play_match, read_action
 
 
 def played(match, text):

@@ -11,8 +11,8 @@ from paxenv_agents.ppo import PPOConfig
 from paxenv_agents.sac import SACConfig
 from runners import OnPolicyRunner, RunnerConfig, train_dqn, train_ppo, train_sac
 from runners.config import load
-from runners.places import InUseError, UnwritableError, locked
-from runners.resuming import opened
+from runners.session.resuming import opened
+from runners.storage.places import InUseError, UnwritableError, locked
 
 COMMANDS = {
     "rl": ("rl", "ipd/nl_v_tft"),
@@ -37,8 +37,14 @@ def nothing_compiles(monkeypatch):
         pytest.fail("something is compiled")
 
     for place in (
-        *("runners.launch.program_of", "runners.outer_loops.launch.make_runner"),
-        *("runners.trainer.Trainer._program", "runners.on_policy.runner.make_program"),
+        *(
+            "runners.session.launch.program_of",
+            "runners.views.outer_loops.launch.make_runner",
+        ),
+        *(
+            "runners.session.trainer.Trainer._program",
+            "runners.views.on_policy.runner.make_program",
+        ),
     ):
         monkeypatch.setattr(place, program)
 

@@ -10,8 +10,8 @@ from paxenv_agents.probed import Probed
 from paxenv_agents.registry import make_agent
 from runners.cli import cli
 from runners.config import ConfigError, load
-from runners.plan import prepare
-from runners.probe import Response, probe
+from runners.planning.plan import prepare
+from runners.session.probe import Response, probe
 
 
 def respond(*agents, window=3, at=5, player=1, action=1, **options):
@@ -84,7 +84,7 @@ def test_a_box_of_actions_is_refused():
 def test_the_picture_of_a_runs_agents_lies_in_the_run(tmp_path, monkeypatch, trained):
     monkeypatch.chdir(tmp_path)
     fake = Response(np.arange(2), np.ones((1, 2, 2)), np.zeros((1, 2, 2)), 1)
-    monkeypatch.setattr("runners.probe.probe", lambda plan, **_: fake)
+    monkeypatch.setattr("runners.session.probe.probe", lambda plan, **_: fake)
     words = ["probe", "--run-dir", str(trained.path), "--at", "1"]
     shown = CliRunner().invoke(cli, words)
     assert shown.exit_code == 0, shown.output

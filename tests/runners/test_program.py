@@ -8,8 +8,8 @@ import paxenv
 from paxenv_agents.lineup import Slot
 from paxenv_agents.ppo import PPO, PPOConfig
 from paxenv_agents.registry import make_agent
-from runners.experiment import Experiment
-from runners.program import Program, initial_state, run_keys
+from runners.engine.experiment import Experiment
+from runners.engine.program import Program, initial_state, run_keys
 
 SMALL = PPOConfig(hidden_sizes=(8,), num_epochs=2, num_minibatches=2)
 

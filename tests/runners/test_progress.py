@@ -6,8 +6,8 @@ import types
 
 import pytest
 
-from runners import progress
-from runners.progress import NOTEBOOK, PIPE, TERMINAL, Line
+from runners.session import progress
+from runners.session.progress import NOTEBOOK, PIPE, TERMINAL, Line
 
 
 class Clock:

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from runners import figures, plots
 from runners.config import load
-from runners.metric_names import Name, parse, states
-from runners.outcome import Outcome
-from runners.plan import prepare
-from runners.report import captions, final_table, print_whole
-from runners.summary import estimates
+from runners.engine.metric_names import Name, parse, states
+from runners.engine.statistics import estimates
+from runners.planning.plan import prepare
+from runners.report import figures, plots
+from runners.report.table import captions, final_table, print_whole
+from runners.session.outcome import Outcome
 
 PREFIX = "env/cooperation_probability/player_"
 

@@ -10,13 +10,13 @@ import bits
 import numpy as np
 import pytest
 
-from runners.checkpoints.store import CheckpointStore
 from runners.config import ConfigError, load
-from runners.jsonl import read_rows
-from runners.launch import Observer, program_of, resume_plan, run_plan
-from runners.plan import prepare
-from runners.resuming import opened, plan_of_run, start
-from runners.run_dir import RunDir
+from runners.planning.plan import prepare
+from runners.session.launch import Observer, program_of, resume_plan, run_plan
+from runners.session.resuming import opened, plan_of_run, start
+from runners.storage.checkpoints.store import CheckpointStore
+from runners.storage.jsonl import read_rows
+from runners.storage.run_dir import RunDir
 
 SMALL = ("num_seeds=1", "agent1.hidden_sizes=[8]", "agent1.num_minibatches=2")
 #: Twenty iterations each.

@@ -4,10 +4,10 @@ import warnings
 
 import pytest
 
-from runners.checkpoints.files import CheckpointError
 from runners.config import load
-from runners.resuming import start
-from runners.run_dir import RunDir
+from runners.session.resuming import start
+from runners.storage.checkpoints.files import CheckpointError
+from runners.storage.run_dir import RunDir
 
 
 def config(place, *words):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from runners import figures, reward_curve
+from runners.report import figures, plots
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def lines(drawn):
 @pytest.mark.parametrize("num_episodes", [1, 2, 99, 250])
 def test_both_lines_have_a_point_for_every_episode(drawn, tmp_path, num_episodes):
     returns = np.arange(float(num_episodes)).tolist()
-    assert reward_curve.draw(tmp_path / "x.png", returns)
+    assert plots.draw(tmp_path / "x.png", returns)
     axes, (single, smooth) = lines(drawn)
     assert single.get_ydata().tolist() == returns
     assert smooth.get_xdata().tolist() == list(range(1, num_episodes + 1))
@@ -35,7 +35,7 @@ def test_both_lines_have_a_point_for_every_episode(drawn, tmp_path, num_episodes
 
 
 def test_means_of_updates_are_called_so(drawn, tmp_path):
-    assert reward_curve.draw_means(tmp_path / "x.png", [64, 192], [1.0, 3.0])
+    assert plots.draw_means(tmp_path / "x.png", [64, 192], [1.0, 3.0])
     axes, (single, smooth) = lines(drawn)
     assert single.get_xdata().tolist() == [64, 192]
     assert smooth.get_ydata().tolist() == [1.0, 2.0]
@@ -44,6 +44,6 @@ def test_means_of_updates_are_called_so(drawn, tmp_path):
 
 
 def test_nothing_is_drawn_where_no_episode_has_ended(drawn, tmp_path):
-    assert not reward_curve.draw(tmp_path / "x.png", [])
-    assert not reward_curve.draw_means(tmp_path / "x.png", [], [])
+    assert not plots.draw(tmp_path / "x.png", [])
+    assert not plots.draw_means(tmp_path / "x.png", [], [])
     assert drawn == []

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from runners.robust import interquartile_mean, robust
-from runners.summary import estimate
+from runners.engine.statistics import estimate, interquartile_mean, robust
 
 
 def test_the_middle_half_is_what_counts():

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from runners.config import ConfigError, load
-from runners.run_dir import RunDir, find_runs
+from runners.storage.run_dir import RunDir, find_runs
 
 
 def make(tmp_path, **options):

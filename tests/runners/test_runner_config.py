@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import runners
-from runners.runner_config import RunnerConfig
+from runners.session.runner_config import RunnerConfig
 
 DEFAULTS = {
     "total_timesteps": 100_000,

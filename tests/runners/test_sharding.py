@@ -8,7 +8,7 @@ import pytest
 from jax.sharding import PartitionSpec
 
 import runners
-from runners.sharding import fsdp_spec
+from runners.engine.placement import fsdp_spec
 
 MEBIBYTE = 2**20
 

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from runners.sinks import mean_over_seeds, scalar, scalars, step_of
+from runners.storage.sinks import mean_over_seeds, scalar, scalars, step_of
 
 
 @pytest.mark.parametrize(

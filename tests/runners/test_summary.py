@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from runners.summary import estimate, t_quantile
+from runners.engine.statistics import estimate, t_quantile
 
 
 def test_the_interval_is_students_t_of_the_seeds():

@@ -5,8 +5,8 @@ import math
 import jax.numpy as jnp
 import pytest
 
-from runners.sinks import Position
-from runners.tensorboard import PATTERN, TensorBoard, read_scalars
+from runners.storage.sinks import Position
+from runners.storage.tensorboard import PATTERN, TensorBoard, read_scalars
 
 METRICS = {
     "train/policy_loss": 0.5,

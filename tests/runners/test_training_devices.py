@@ -140,7 +140,7 @@ def test_games_that_do_not_divide_over_devices_are_refused():
     message = run(
         """
         from paxenv_agents.ppo import PPO
-        from runners.sharding import make_mesh
+        from runners.engine.placement import make_mesh
         env, params = paxenv.make("CartPole-v1")
         slots = (runners.Slot(PPO.from_env(env)),)
         try:
@@ -193,11 +193,11 @@ def test_the_command_line_divides_a_cpu_before_jax_starts(paxrun_apart, tmp_path
 #: What the greedy policy of a run's last checkpoint does, on so many devices.
 GREEDY = """
 import dataclasses, functools
-from runners.checkpoints.store import restore_checkpoint
+from runners.storage.checkpoints.store import restore_checkpoint
 from runners.config import load
-from runners.launch import program_of
-from runners.plan import prepare
-from runners.run_dir import RunDir
+from runners.session.launch import program_of
+from runners.planning.plan import prepare
+from runners.storage.run_dir import RunDir
 
 def greedy_actions(path, devices):
     run = RunDir.open(path)

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from runners.config import AgentConfig, ConfigError, load
-from runners.metrics_log import open_metrics_log
-from runners.model_source import model_files
-from runners.run_dir import RunDir
-from runners.sinks import Position
+from runners.planning.seating import model_files
+from runners.storage.metrics_log import open_metrics_log
+from runners.storage.run_dir import RunDir
+from runners.storage.sinks import Position
 
 
 class FakeRun:

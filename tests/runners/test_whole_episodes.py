@@ -19,7 +19,7 @@ from paxenv.envs.iterated_matrix_game import EnvParams, IteratedMatrixGame
 from paxenv.single_player import SinglePlayer
 from paxenv_agents.agent import Agent
 from paxenv_agents.types import TrainingState
-from runners.episode_statistics import EpisodeStats, summarise
+from runners.engine.statistics import EpisodeStats, summarise
 
 CART_POLE, CART_POLE_PARAMS = paxenv.make("CartPole-v1")
 DICE, DICE_PARAMS = Dice(4), Dice(4).default_params

@@ -21,7 +21,7 @@ from paxenv_agents.exact import games, proximal, training
 from paxenv_agents.exact.learner import bounded_logits
 from paxenv_agents.lineup import Lineup, Slot
 from paxenv_agents.play import play_trial
-from runners.experiment import Experiment, train_chunk
+from runners.engine.experiment import Experiment, train_chunk
 
 PAYOFF = np.array([[3, 2], [0, 1], [-1, 0], [2, 4]], float)
 GAMMA, NUM_STEPS = 0.8, 4

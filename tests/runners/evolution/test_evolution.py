@@ -16,11 +16,11 @@ from paxenv_agents import make_agent
 from paxenv_agents.agent import Agent
 from paxenv_agents.lineup import Slot
 from paxenv_agents.types import TrainingState
-from runners.evolution import parameters
-from runners.evolution.options import ESOptions
-from runners.evolution.outer import Evolution
-from runners.evolution.search import Search
-from runners.experiment import Experiment, _train_chunk, rollout, train_chunk
+from runners.engine import population
+from runners.engine.experiment import Experiment, _train_chunk, rollout, train_chunk
+from runners.search.evolution import Evolution
+from runners.search.options import ESOptions
+from runners.search.search import Search
 
 
 @dataclasses.dataclass(frozen=True)
@@ -236,13 +236,13 @@ def test_a_strategy_without_parameters_has_nothing_to_search():
     env, _ = paxenv.make("IPD-v0", num_inner_steps=2)
     tit_for_tat = make_agent("TitForTat", env, player=0)
     with pytest.raises(ValueError, match="nothing to search"):
-        parameters.used_by_policy(tit_for_tat)
+        population.used_by_policy(tit_for_tat)
 
 
 def test_only_the_policy_of_an_actor_critic_is_searched():
     env, _ = paxenv.make("IPD-v0")
     agent = make_agent("PPO", env, player=0, hidden_sizes=(16, 16))
     # 5 x 16 + 16, 16 x 16 + 16, 16 x 2 + 2: no value head.
-    assert parameters.num_searched(agent) == 402
+    assert population.num_searched(agent) == 402
     tabular = make_agent("Tabular", env, player=0)
-    assert parameters.names(tabular) == ("logits",)
+    assert population.names(tabular) == ("logits",)

@@ -14,17 +14,21 @@ from paxenv.envs.iterated_matrix_game import EnvParams, IteratedMatrixGame
 from paxenv.shuffled_players import ShuffledPlayers
 from paxenv_agents.lineup import Slot
 from runners.config import load
-from runners.experiment import rollout, train_chunk
-from runners.interventions.learning import STOP, DrawnNumbers, HardStop, UniformStop
-from runners.interventions.observing import BlindGames, PayoffShown
-from runners.interventions.payoffs import (
+from runners.engine.experiment import rollout, train_chunk
+from runners.engine.interventions import (
+    STOP,
+    BlindGames,
+    DrawnNumbers,
+    HardStop,
     PayoffNoise,
     PayoffSampler,
+    PayoffShown,
     PrisonersDilemmas,
     RandomPayoffs,
+    UniformStop,
 )
-from runners.plan import prepare
-from runners.trial_params import trial_params
+from runners.engine.lanes import trial_params
+from runners.planning.plan import prepare
 
 PARAMS = EnvParams(payoff_matrix=[[-1, -1], [-3, 0], [0, -3], [-2, -2]])
 # Two cooperators and two defectors, of whom each kind must be worth the same.

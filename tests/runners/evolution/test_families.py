@@ -6,8 +6,8 @@ import pytest
 from evosax.algorithms import algorithms, population_based_algorithms
 from evosax.core import fitness_shaping
 
-from runners.evolution import families
-from runners.evolution.options import ESOptions
+from runners.search import families
+from runners.search.options import ESOptions
 
 
 def family_of(name, made):

@@ -11,9 +11,9 @@ import optax
 import pytest
 from evosax.algorithms import CMA_ES, Open_ES, SimpleGA
 
-from runners.evolution import families, strategies
-from runners.evolution.options import ESOptions
-from runners.evolution.search import Search
+from runners.search import families, strategies
+from runners.search.options import ESOptions
+from runners.search.search import Search
 
 KEY = jax.random.key(0)
 SOLUTION = [jnp.zeros(2), jnp.zeros((2, 2))]

@@ -12,8 +12,8 @@ from evolution_fakes import KEY, Sign, evolving, generation, searched
 from paxenv.envs.iterated_tensor_game import IteratedTensorGame
 from paxenv_agents.lineup import Slot
 from runners.config import ConfigError, load
-from runners.experiment import rollout
-from runners.plan import prepare
+from runners.engine.experiment import rollout
+from runners.planning.plan import prepare
 
 # Of the donation game: a defector is paid 1, and everybody 2 for each other cooperator.
 A = jnp.array([-1.0, 1.0, -1.0, 1.0])

@@ -9,17 +9,17 @@ from engine_fakes import Counter, Dice, seated
 from paxenv.envs.iterated_matrix_game import EnvParams, IteratedMatrixGame
 from paxenv_agents.lineup import Slot
 from runners.config import ConfigError, load
-from runners.experiment import Experiment, train_chunk
-from runners.interventions.learning import (
+from runners.engine.experiment import Experiment, train_chunk
+from runners.engine.interventions import (
     DrawnNumbers,
     HardStop,
     LogUniform,
     Uniform,
     UniformStop,
 )
-from runners.launch import program_of
-from runners.outer import Gradient
-from runners.plan import evaluation, prepare
+from runners.engine.outer import Gradient
+from runners.planning.plan import evaluation, prepare
+from runners.session.launch import program_of
 
 PARAMS = EnvParams(payoff_matrix=[[-1, -1], [-3, 0], [0, -3], [-2, -2]])
 KEY = jax.random.key(5)

@@ -11,15 +11,16 @@ from paxenv.envs.iterated_matrix_game import EnvParams, IteratedMatrixGame
 from paxenv_agents.lineup import Lineup, Slot
 from paxenv_agents.play import play_trial
 from runners.config import ConfigError, load
-from runners.experiment import train_chunk
-from runners.interventions.observing import (
+from runners.engine.experiment import train_chunk
+from runners.engine.interventions import (
     BlindGames,
     InTurn,
+    PayoffNoise,
+    PayoffSampler,
     PayoffShown,
     blind_games,
 )
-from runners.interventions.payoffs import PayoffNoise, PayoffSampler
-from runners.plan import prepare
+from runners.planning.plan import prepare
 
 PAYOFF = [[-1, -1], [-3, 0], [0, -3], [-2, -2]]
 PARAMS = EnvParams(payoff_matrix=PAYOFF)

@@ -11,17 +11,17 @@ from paxenv.envs.coin_game import CoinGame
 from paxenv.envs.iterated_matrix_game import EnvParams, IteratedMatrixGame
 from paxenv_agents.lineup import Slot
 from runners.config import ConfigError, load
-from runners.experiment import Experiment, train_chunk
-from runners.interventions.payoffs import (
+from runners.engine.experiment import Experiment, train_chunk
+from runners.engine.interventions import (
     PayoffNoise,
     PayoffSampler,
     PrisonersDilemmas,
     RandomPayoffs,
     player_axis,
 )
-from runners.outer import Frozen
-from runners.plan import prepare
-from runners.trial_params import trial_params
+from runners.engine.lanes import trial_params
+from runners.engine.outer import Frozen
+from runners.planning.plan import prepare
 
 PARAMS = EnvParams(payoff_matrix=[[-1, -1], [-3, 0], [0, -3], [-2, -2]])
 KEY = jax.random.key(5)

@@ -13,9 +13,9 @@ from paxenv.shuffled_players import ShuffledPlayers
 from paxenv_agents.lineup import Lineup, Slot
 from paxenv_agents.play import play_trial
 from runners.config import ConfigError, load
-from runners.experiment import Experiment
-from runners.interventions.self_play import FadingShare
-from runners.plan import evaluation, prepare
+from runners.engine.experiment import Experiment
+from runners.engine.interventions import FadingShare
+from runners.planning.plan import evaluation, prepare
 
 PARAMS = EnvParams(payoff_matrix=[[-1, -1], [-3, 0], [0, -3], [-2, -2]])
 GAMES, STEPS = 32, 2
@@ -150,7 +150,7 @@ def test_shuffled_seats_self_play_and_weight_sharing_run_together(runner):
         "{name: Naive, reset: 2}]"
     )
     plan = prepare(load([*THREE, *words, agents]))
-    from runners.experiment import train_chunk
+    from runners.engine.experiment import train_chunk
 
     state = plan.experiment.init(jax.random.key(0), plan.params)
     _, rows = train_chunk(plan.experiment, state, 1)

@@ -12,12 +12,12 @@ from outer_fakes import climber
 
 from paxenv_agents.dqn import DQN
 from paxenv_agents.ppo import PPO
-from runners.evolution import parameters
-from runners.outer_loops.es_runner import ESRunner
-from runners.outer_loops.hooks import Hook
-from runners.outer_loops.outer_config import ESConfig
-from runners.outer_loops.search_dims import SearchDim
-from runners.outer_loops.search_space import make_space
+from runners.engine import population
+from runners.search.dims import SearchDim
+from runners.search.outer_options import ESConfig
+from runners.search.space import make_space
+from runners.views.outer_loops.es_runner import ESRunner
+from runners.views.outer_loops.hooks import Hook
 
 RATE = SearchDim("learning_rate", 0.0, 1.0)
 ENTROPY = SearchDim("entropy_coeff", 0.0, 10.0)
@@ -140,7 +140,7 @@ def test_a_value_head_and_a_target_network_are_not_counted(agent, total):
     env, _ = paxenv.make("CartPole-v1")
     made = agent.from_env(env, hidden_sizes=(8,))
     params = jax.eval_shape(made.init_state, jax.random.key(0)).params
-    assert sum(x.size for x in parameters.taken(made, params)) == total
+    assert sum(x.size for x in population.taken(made, params)) == total
 
 
 def test_the_log_holds_fitness_as_it_is_and_never_a_rank(searched):

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from runners.config import ConfigError, load, to_yaml
-from runners.jsonl import read_rows
-from runners.outer_loops import launch
-from runners.run_dir import RunDir
+from runners.storage.jsonl import read_rows
+from runners.storage.run_dir import RunDir
+from runners.views.outer_loops import launch
 
 TINY = (
     *("--env", "IPD", "--agent2", "TitForTat", "num_inner_steps=4", "num_envs=2"),
@@ -175,7 +175,7 @@ def test_a_stored_search_can_be_read():
 
 
 def test_a_search_is_for_es_alone():
-    from runners.plan import prepare
+    from runners.planning.plan import prepare
 
     config = load(["sarl/cartpole_es", "runner=online"])
     with pytest.raises(ConfigError, match="search is for `paxrun es`"):

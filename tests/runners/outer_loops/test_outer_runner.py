@@ -11,10 +11,9 @@ import paxenv
 import paxenv_agents
 from paxenv.single_player import SinglePlayer
 from paxenv_agents.types import Sample
-from runners.outer_loops.hooks import Hook
-from runners.outer_loops.online_runner import OnlineRunner
-from runners.outer_loops.outer_config import ESConfig, OuterConfig
-from runners.outer_loops.outer_runner import OuterRunner
+from runners.search.outer_options import ESConfig, OuterConfig
+from runners.views.outer_loops.hooks import Hook
+from runners.views.outer_loops.outer_runner import OnlineRunner, OuterRunner
 
 
 def online(config=None, hooks=(), **options):

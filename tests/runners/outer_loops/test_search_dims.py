@@ -5,8 +5,8 @@ import math
 import jax.numpy as jnp
 import pytest
 
-from runners.outer_loops.outer_config import ESConfig
-from runners.outer_loops.search_dims import SearchDim, dims_of, parse_target
+from runners.search.dims import SearchDim, dims_of, parse_target
+from runners.search.outer_options import ESConfig
 
 
 @pytest.mark.parametrize("z", [-1e9, -50.0, -1.0, 0.0, 0.3, 50.0, 1e9])

@@ -5,8 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from runners.outer_loops.outer_config import ESConfig
-from runners.outer_loops.unit_search import UnitSearch, make_search
+from runners.search.outer_options import ESConfig
+from runners.search.unit_search import UnitSearch, make_search
 
 START = {
     "parameters": [jnp.array([10.0, -10.0])],

@@ -1,0 +1,1 @@
+"""What is compiled: experiments, how they are played, and who learns from them."""

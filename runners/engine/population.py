@@ -1,0 +1,209 @@
+"""A population at play: one trial for every member, and what each was worth."""
+
+import functools
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from paxenv import spaces
+from paxenv_agents import structure
+from paxenv_agents.agent import Agent
+from paxenv_agents.streaming import Running
+from paxenv_agents.types import TrainingState
+from runners.engine import placement
+
+Leaves = list[jax.Array]
+
+
+def used_by_policy(agent: Agent) -> tuple[bool, ...]:
+    """Returns for each leaf of an agent's parameters whether its actions depend on it.
+
+    What reaches neither the action nor what is remembered is not searched: a critic, a
+    value head, a target network. Read off the traced `policy`, so it holds for agents
+    that nobody here has heard of; where a dependence cannot be ruled out, it counts.
+
+    Raises:
+        ValueError: If the agent has no such parameters.
+    """
+    return _used(structure.of(agent))
+
+
+@functools.cache
+def _used(agent: Agent) -> tuple[bool, ...]:
+    agent = structure.merge(agent)
+    params = jax.eval_shape(agent.init_state, jax.random.key(0)).params
+    leaves, tree = jax.tree.flatten(params)
+
+    def act(leaves: Leaves, obs: Any) -> Any:
+        state = agent.init_state(jax.random.key(0))
+        state = state.replace(params=tree.unflatten(leaves))
+        keys = jax.random.split(jax.random.key(0), 1)
+        memory = jax.vmap(agent.init_memory)(keys, agent.init_hidden(1))
+        action, _, memory = agent.batch_policy(state, obs, memory)
+        return action, memory.hidden, agent.batch_end_inner(state, memory).hidden
+
+    space = agent.observation_space
+    obs = jax.ShapeDtypeStruct((1, *(space.shape or ())), spaces.dtype_of(space))
+    traced = jax.make_jaxpr(act)(leaves, obs).jaxpr
+    needed = {v for v in traced.outvars if not hasattr(v, "val")}
+    for equation in reversed(traced.eqns):
+        if needed.intersection(equation.outvars):
+            needed |= {v for v in equation.invars if not hasattr(v, "val")}
+    used = tuple(v in needed for v in traced.invars[: len(leaves)])
+    if not any(used):
+        raise ValueError(
+            f"{type(agent).__name__} has no parameters that its actions depend on: "
+            "evolution has nothing to search"
+        )
+    return used
+
+
+def taken(agent: Agent, params: Any) -> Leaves:
+    """Returns the searched leaves of an agent's parameters."""
+    used = used_by_policy(agent)
+    leaves = jax.tree.leaves(params)
+    return [leaf for leaf, u in zip(leaves, used, strict=True) if u]
+
+
+def with_searched(agent: Agent, params: Any, searched: Leaves) -> Any:
+    """Returns an agent's parameters with other searched leaves."""
+    used = used_by_policy(agent)
+    leaves, tree = jax.tree.flatten(params)
+    new = iter(searched)
+    return tree.unflatten(
+        next(new) if u else leaf for leaf, u in zip(leaves, used, strict=True)
+    )
+
+
+def shapes(agent: Agent) -> list[Any]:
+    """Returns the shapes of the searched leaves of an agent's parameters."""
+    params = jax.eval_shape(agent.init_state, jax.random.key(0)).params
+    return taken(agent, params)
+
+
+def num_searched(agent: Agent) -> int:
+    """Returns how many numbers a search has to find."""
+    return sum(leaf.size for leaf in shapes(agent))
+
+
+def names(agent: Agent) -> tuple[str, ...]:
+    """Returns the names of the searched leaves."""
+    params = jax.eval_shape(agent.init_state, jax.random.key(0)).params
+    paths = [
+        jax.tree_util.keystr(path, simple=True, separator="/")
+        for path, _ in jax.tree_util.tree_flatten_with_path(params)[0]
+    ]
+    used = used_by_policy(agent)
+    return tuple(path for path, u in zip(paths, used, strict=True) if u)
+
+
+class Population(NamedTuple):
+    """The members of one search, in the place of a training state.
+
+    Attributes:
+        agent: What the members share.
+        solutions: The searched leaves of their parameters, `[members, ...]`.
+    """
+
+    agent: TrainingState
+    solutions: Any
+
+
+class Generation(NamedTuple):
+    """What a generation played: sums only, whatever the number of inner episodes.
+
+    The first five fields are those of a `Trial` whose opponents are all opponents of
+    all members.
+
+    Attributes:
+        states: (); what co-players learnt from a member goes with it.
+        experiences: None for each slot.
+        episodes: Over the inner episodes, leaves `[members * opponents, games, ...]`.
+        totals: The games' statistics, leaves `[members * opponents, ...]`.
+        stats: What co-players' updates reported, leaves `[members * opponents]`.
+        solutions: For each slot the searched leaves of its members, or None.
+        fitness: For each slot what its members were worth, `[members]`, or None.
+    """
+
+    states: Any
+    experiences: Any
+    episodes: Any
+    totals: Any
+    stats: Any
+    solutions: tuple[Any, ...]
+    fitness: tuple[Any, ...]
+
+
+def play_population(
+    experiment: Any, members: tuple[Any, ...], play: Callable[..., Any]
+) -> Generation:
+    """Plays one trial for every member of every population.
+
+    Args:
+        experiment: An `Experiment` whose outer optimiser is an `Evolution`.
+        members: For each slot a `Population`, or a training state.
+        play: From (training states, number of the member whose keys are used) to a
+            trial of all opponents, whose `episodes` are a `Running`.
+    """
+    evolution, slots = experiment.outer, experiment.slots
+    numbers = jnp.arange(evolution.num_members)
+    axis = None if evolution.common_random_numbers else 0
+    member = numbers[0] if axis is None else numbers
+    fitness: list[Any] = [None] * len(slots)
+    parts = []
+    for group in evolution.meetings:
+        solutions = tuple(
+            placement.members_on(experiment.mesh, members[i].solutions)
+            if i in group
+            else None
+            for i in range(len(slots))
+        )
+        one = functools.partial(_play_member, experiment, members, play)
+        part, rewards = jax.vmap(one, in_axes=(0, axis))(solutions, member)
+        parts.append(part)
+        for i in group:
+            seats = jnp.asarray(slots[i].players)
+            fitness[i] = jnp.mean(rewards[:, seats], axis=1)
+    episodes, totals, stats = jax.tree.map(_joined, *parts)
+    return Generation(
+        states=(),
+        experiences=(None,) * len(slots),
+        episodes=episodes,
+        totals=totals,
+        stats=stats,
+        solutions=tuple(getattr(m, "solutions", None) for m in members),
+        fitness=tuple(fitness),
+    )
+
+
+def _play_member(
+    experiment: Any,
+    members: tuple[Any, ...],
+    play: Callable[..., Any],
+    solutions: tuple[Any, ...],
+    number: jax.Array,
+) -> tuple[Any, jax.Array]:
+    """Returns (what one member's trials summed up to, mean rewards `[players]`)."""
+    states = []
+    for i, slot in enumerate(experiment.slots):
+        state = getattr(members[i], "agent", members[i])
+        if solutions[i] is not None:
+            params = with_searched(slot.agent, state.params, solutions[i])
+            state = state.replace(params=params)
+        states.append(state)
+    trial = play(tuple(states), number)
+    kept: Running = trial.episodes
+    last = experiment.outer.objective == "last"
+    counted = kept.last if last else kept.total
+    # [opponents, games, players] and [opponents, games]
+    steps = jnp.maximum(jnp.sum(counted.length), 1)
+    rewards = jnp.sum(counted.returns, axis=(0, 1)) / steps
+    return (kept.total, trial.totals, trial.stats), rewards
+
+
+def _joined(*parts: jax.Array) -> jax.Array:
+    """Joins groups: leaves [members, opponents, ...] -> [groups * m * o, ...]."""
+    flat = [x.reshape(x.shape[0] * x.shape[1], *x.shape[2:]) for x in parts]
+    return flat[0] if len(flat) == 1 else jnp.concatenate(flat)

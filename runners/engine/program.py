@@ -1,0 +1,258 @@
+"""An experiment compiled for all seeds at once: whole chunks, or stage by stage."""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from paxenv.keys import of_seed
+from paxenv.missing import flagged, on_host, restored, stops_at_nan
+from paxenv_agents import structure
+from runners.engine import placement
+from runners.engine.experiment import Experiment, RunState, rollout, train_chunk, update
+from runners.engine.lanes import map_axis
+
+Rows = dict[str, np.ndarray]
+
+#: Tag of evaluations under a run key; 0 to 3 belong to the experiment.
+EVALUATION = 4
+
+
+def run_keys(seed: int, num_seeds: int = 1, *, evaluation: bool = False) -> jax.Array:
+    """Returns the run key of every seed, `[seeds]`.
+
+    Run i gets `fold_in(keys.of_seed(seed), i)`, and an evaluation that key folded once
+    more: it never meets a key of training.
+    """
+    root = of_seed(seed)
+    keys = jax.vmap(jax.random.fold_in, (None, 0))(root, jnp.arange(num_seeds))
+    if evaluation:
+        keys = jax.vmap(jax.random.fold_in, (0, None))(keys, EVALUATION)
+    return keys
+
+
+def initial_state(experiment: Experiment, keys: jax.Array, params: Any) -> RunState:
+    """Returns the state before the first iteration, leaves `[seeds, ...]`.
+
+    Args:
+        experiment: What will run.
+        keys: The run keys, `[seeds]`.
+        params: The game's numbers, the same for all seeds.
+    """
+    # One compile instead of one for each operation of an initialiser.
+    return _init(experiment, keys, params)
+
+
+@structure.jit("experiment")
+def _init(experiment: Experiment, keys: jax.Array, params: Any) -> RunState:
+    return map_axis(experiment.init, (0, None), keys.shape[0])(keys, params)
+
+
+class Program:
+    """An experiment, the state of all its seeds, and what advances it.
+
+    `run` takes many iterations in one compiled call. `rollout` and `update` take one
+    in two calls, with the same keys. Each of them consumes the state that it finds:
+    keep copies, not references.
+
+    Attributes:
+        experiment: What runs.
+        state: Leaves `[seeds, ...]`, on the device.
+        iteration: Iterations that have been run.
+    """
+
+    def __init__(self, experiment: Experiment, state: RunState) -> None:
+        self.experiment = experiment
+        self._lowered: Any = None
+        self._compiled: Any = None
+        self._played: Any = None
+        self.load(state)
+
+    def load(self, state: RunState) -> None:
+        """Goes on from another state; its buffers are copied."""
+        mesh = self.experiment.mesh
+        if mesh is None:
+            self.state = _copied(state)
+        else:
+            # Compiled, since other processes may hold a part of it.
+            places = placement.of_state(mesh, state)
+            self.state = jax.jit(_copied, out_shardings=places)(state)
+        self.iteration = int(np.asarray(state.iteration)[0])
+
+    @property
+    def env_steps(self) -> int:
+        """Environment steps of one seed so far."""
+        return self.iteration * self.experiment.steps_per_iteration
+
+    def trace(self) -> None:
+        """Finds what does not fit together, before anything is compiled.
+
+        Raises:
+            ValueError: If shapes do not fit, such as a batch and its minibatches.
+        """
+        chunk = self._chunk()
+        self._lowered = chunk.lower(self.experiment, self.state, jnp.int32(1))
+
+    def _chunk(self) -> Any:
+        mesh = self.experiment.mesh
+        if mesh is None:
+            return _chunk
+        # The state stays where it lies: the compiler must not move it.
+        stay = (placement.of_state(mesh, self.state), None)
+        return _chunk.with_options(out_shardings=stay)
+
+    def compile(self) -> None:
+        """Compiles `run`."""
+        if stops_at_nan():
+            # JAX then calls it by itself, and raises an error that says so.
+            self._compiled = self._chunk()
+            return
+        if self._lowered is None:
+            self.trace()
+        lowered: Any = self._lowered
+        self._compiled = lowered.compile()
+
+    def run(self, num_iterations: int) -> Rows:
+        """Runs iterations and returns their metrics, float32 `[seeds, iterations]`.
+
+        Args:
+            num_iterations: At most `experiment.chunk_size`.
+        """
+        if not 1 <= num_iterations <= self.experiment.chunk_size:
+            raise ValueError(
+                f"num_iterations must be in [1, {self.experiment.chunk_size}], the "
+                f"chunk size, got {num_iterations}"
+            )
+        if self._compiled is None:
+            self.compile()
+        run: Any = self._compiled
+        number = jnp.int32(num_iterations)
+        try:
+            state, rows = run(self.experiment, self.state, number)
+        except FloatingPointError:
+            self._find_nan(num_iterations)
+            raise
+        self.state, self.iteration = state, self.iteration + num_iterations
+        return {k: v[:, :num_iterations] for k, v in on_host(rows).items()}
+
+    def _find_nan(self, num_iterations: int) -> None:
+        """Raises where a NaN comes up, stage by stage: a chunk is one operation.
+
+        JAX consumes no state while its flag is set, so what was played is played again.
+        """
+        for _ in range(num_iterations):
+            try:
+                self.rollout()
+                self.update()
+            except FloatingPointError as error:
+                error.add_note(
+                    f"JAX's flag jax_debug_nans stopped update {self.iteration + 1}"
+                )
+                raise
+
+    def rollout(self) -> Rows:
+        """Runs the first stage of an iteration; metrics are `[seeds, 1]`."""
+        self._played, row = _rollout(self.experiment, self.state)
+        return {k: v[:, None] for k, v in on_host(row).items()}
+
+    def update(self) -> Rows:
+        """Runs the second stage of an iteration; metrics are `[seeds, 1]`.
+
+        Raises:
+            RuntimeError: If `rollout` has not been run before.
+        """
+        if self._played is None:
+            raise RuntimeError("there is nothing to learn from: call rollout() first")
+        played, self._played = self._played, None
+        self.state, row = _update(self.experiment, self.state, played)
+        self.iteration += 1
+        return {k: v[:, None] for k, v in on_host(row).items()}
+
+    def set_agents(self, states: dict[int, Any]) -> None:
+        """Puts other training states into slots, also between the two stages.
+
+        Args:
+            states: Training states by slot, leaves `[seeds, ...]`; they are copied.
+
+        Raises:
+            ValueError: If a shape is not the slot's.
+        """
+        self.state = with_agents(self.state, jax.tree.map(jnp.copy, states))
+        if self._played is None:
+            return
+        # `update` consumes the state, so what was played needs copies of its own.
+        agents = jax.tree.map(jnp.copy, self.state.agents)
+        self._played = self._played._replace(
+            play=self._played.play._replace(states=agents),
+            outer=self._played.outer.replace(agents=agents),
+        )
+
+    def agents(self, seed_index: int) -> tuple[Any, ...]:
+        """Returns one seed's training states, in the order of the slots."""
+        return jax.tree.map(lambda x: x[seed_index], self.state.agents)
+
+
+def _copied(state: RunState) -> RunState:
+    return jax.tree.map(jnp.copy, state)
+
+
+@structure.jit("experiment", donate=("state",))
+def _chunk(
+    experiment: Experiment, state: RunState, num_iterations: jax.Array
+) -> tuple[RunState, Any]:
+    def run(state: RunState) -> Any:
+        return train_chunk(experiment, state, num_iterations)
+
+    state, rows = map_axis(run, (0,), state.iteration.shape[0])(state)
+    return state, flagged(rows)
+
+
+@structure.jit("experiment")
+def _rollout(experiment: Experiment, state: RunState) -> Any:
+    play = functools.partial(rollout, experiment)
+    played, row = map_axis(play, (0,), state.iteration.shape[0])(state)
+    return _with_stats(played, flagged), flagged(row)
+
+
+@structure.jit("experiment", donate=("state",))
+def _update(experiment: Experiment, state: RunState, played: Any) -> Any:
+    learn = functools.partial(update, experiment)
+    played = _with_stats(played, restored)
+    state, row = map_axis(learn, (0, 0), state.iteration.shape[0])(state, played)
+    return state, flagged(row)
+
+
+def _with_stats(played: Any, change: Callable[[Any], Any]) -> Any:
+    """Returns what was played with the reports of its updates changed."""
+    play = played.play
+    return played._replace(play=play._replace(stats=change(play.stats)))
+
+
+def with_agents(state: RunState, states: dict[int, Any]) -> RunState:
+    """Returns the state with other training states in some slots.
+
+    Buffers are shared with what is given; a `Program` copies them.
+
+    Args:
+        state: The state of all seeds.
+        states: Training states by slot, leaves `[seeds, ...]`.
+
+    Raises:
+        ValueError: If a shape is not the slot's.
+    """
+    agents = list(state.agents)
+    for index, given in states.items():
+        agents[index] = jax.tree.map(_fitted, agents[index], given)
+    return state.replace(outer=state.outer.replace(agents=tuple(agents)))
+
+
+def _fitted(old: jax.Array, new: jax.Array) -> jax.Array:
+    if old.shape != new.shape:
+        raise ValueError(
+            f"the weights have shape {new.shape[1:]} where the agent has "
+            f"{old.shape[1:]}: they belong to another agent or another game"
+        )
+    return jnp.asarray(new, dtype=old.dtype)

@@ -1,1 +1,0 @@
-"""Evolution as the outer optimiser: strategies, populations, what is kept."""

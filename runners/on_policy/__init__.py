@@ -1,1 +1,0 @@
-"""The loop around one learner that collects and updates in turn: `OnPolicyRunner`."""

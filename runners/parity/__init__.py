@@ -1,1 +1,0 @@
-"""Stored experiments held against the outcomes that they state."""

@@ -1,0 +1,436 @@
+"""Who sits where: agents by name and options, made for their seats."""
+
+import dataclasses
+import typing
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from paxenv.paths import local_path
+from paxenv.registry import GameSpec
+from paxenv.wording import counted
+from paxenv_agents import registry, weights
+from paxenv_agents.agent import Agent
+from paxenv_agents.lineup import Slot
+from runners.config import DEFAULT_LEARNER, AgentConfig, ConfigError, ExperimentConfig
+from runners.config.coerce import coerce
+from runners.config.coerce import frozen as frozen_value
+from runners.config.schema import ONE_LEARNER, did_you_mean, written_at
+from runners.engine.interventions import InTurn
+from runners.planning import interventions
+from runners.storage.metrics_log import MODEL
+from runners.storage.places import import_wandb
+from runners.storage.run_dir import RunDir
+
+
+def model_files(agent: AgentConfig) -> list[Path]:
+    """Returns the files of an agent's weights, one for each seed that was trained.
+
+    `model_path` is a file, which serves all seeds, or a run directory: then seed i
+    takes what the run's seed i left (cyclically) for the same player.
+
+    Raises:
+        ConfigError: If there is none.
+    """
+    if agent.run_path is not None:
+        return [download(agent.run_path, str(agent.model_path))]
+    path = local_path(str(agent.model_path))
+    if not path.is_dir():
+        if not (path.is_file() or path.with_name(f"{path.name}.msgpack").is_file()):
+            raise ConfigError(f"model_path {path}: there is no such file")
+        return [path]
+    run = RunDir.open(path)
+    num_seeds = run.read_meta()["num_seeds"]
+    files = [run.model(agent.players[0], seed) for seed in range(num_seeds)]
+    missing = [str(file) for file in files if not file.is_file()]
+    if missing:
+        raise ConfigError(f"the run {path} holds no {', '.join(missing)}")
+    return files
+
+
+def download(run_path: str, model_path: str) -> Path:
+    """Returns the local copy of a saved agent of a Weights & Biases run.
+
+    It is in the newest model that the run logged, or among the files that somebody
+    saved with the run.
+
+    Args:
+        run_path: `entity/project/run`.
+        model_path: The file in the run directory, such as `models/player1`.
+
+    Raises:
+        ConfigError: If the package is missing or the run has no such file.
+    """
+    wandb = import_wandb()
+    wanted = local_path(model_path).with_suffix(".msgpack")
+    for name in (wanted.with_suffix(".json"), wanted):
+        try:
+            path = _from_model(wandb, run_path, name) or _from_files(
+                wandb, run_path, name
+            )
+        except Exception as error:
+            # The package raises many types; each means that there is no file.
+            raise ConfigError(f"cannot get {name} of {run_path}: {error}") from error
+        if path is None:
+            raise ConfigError(f"the run {run_path} holds no {name}")
+    return path
+
+
+def _from_model(wandb: Any, run_path: str, name: Path) -> Path | None:
+    logged = wandb.Api().run(run_path).logged_artifacts()
+    models = [artifact for artifact in logged if artifact.type == MODEL]
+    entry = name.as_posix().removeprefix("models/")
+    for artifact in sorted(models, key=lambda a: a.created_at, reverse=True):
+        if entry in artifact.manifest.entries:
+            return Path(artifact.get_entry(entry).download())
+    return None
+
+
+def _from_files(wandb: Any, run_path: str, name: Path) -> Path | None:
+    restored = wandb.restore(name.as_posix(), run_path=run_path)
+    return None if restored is None else Path(restored.name)
+
+
+def saved_params(agent: AgentConfig, made: Agent) -> list[Any]:
+    """Returns the parameters that an agent's `model_path` names, one for each file.
+
+    Raises:
+        ConfigError: If a file is missing or belongs to another agent.
+    """
+    try:
+        return [weights.load_params(path, made) for path in model_files(agent)]
+    except (weights.WeightsError, FileNotFoundError) as error:
+        raise ConfigError(f"model_path of {agent.name}: {error}") from error
+
+
+#: Options of learners that a run decides, and what to write instead.
+RUN_SETTINGS = {
+    "num_envs": "num_envs=VALUE",
+    "n_steps": "num_inner_steps=VALUE",
+    "num_updates": "total_timesteps=VALUE",
+    "greedy": "deterministic=true",
+}
+
+
+def seated(
+    agents: tuple[AgentConfig, ...], game: GameSpec, num_players: int
+) -> tuple[AgentConfig, ...]:
+    """Returns the agents with their players filled in, every player seated once.
+
+    Players for whom nobody is named are played by the game's usual opponent.
+    """
+    agents = agents or (AgentConfig(DEFAULT_LEARNER),)
+    taken = {player for agent in agents for player in agent.players}
+    free = [p for p in range(1, num_players + 1) if p not in taken]
+    filled = []
+    for agent in agents:
+        if not agent.players:
+            if not free:
+                names = ", ".join(agent.name for agent in agents)
+                raise ConfigError(
+                    f"{game.id} has {num_players} players, got "
+                    f"{counted(len(agents), 'agent')}: {names}"
+                )
+            agent = dataclasses.replace(agent, players=(free.pop(0),))
+        filled.append(agent)
+    filled += [AgentConfig(game.opponent, players=(player,)) for player in free]
+    seats = sorted(player for agent in filled for player in agent.players)
+    if seats != list(range(1, num_players + 1)):
+        raise ConfigError(
+            f"players must be 1 to {num_players} of {game.id}, each once, got {seats}"
+        )
+    return tuple(filled)
+
+
+def make_agent(
+    index: int,
+    agent: AgentConfig,
+    env: Any,
+    config: ExperimentConfig,
+) -> Agent:
+    """Returns an agent made for its seat.
+
+    Args:
+        index: Its place in the config, for messages.
+        agent: The agent, with its players.
+        env: The game as the agent sees it, with all its players.
+        config: The experiment.
+
+    Raises:
+        PairingError: If the agent cannot play the seat; names those that can.
+        ValueError: If an option is unknown or refused.
+    """
+    where = f"agent{index + 1}"
+    options = agent_options(index, config)
+    if plays_weights(index, agent, config):
+        options = {**saved_record(agent)["config"], **options}
+    try:
+        return registry.make_agent(
+            agent.name, env, player=agent.players[0] - 1, **options
+        )
+    except registry.PairingError:
+        raise
+    except registry.MissingOptionsError as error:
+        words = " ".join(f"{where}.{option}=VALUE" for option in error.missing)
+        raise ConfigError(
+            f"{where}: {agent.name} needs {' and '.join(error.missing)}: write {words}"
+        ) from error
+    except ValueError as error:
+        raise ConfigError(f"{where} ({agent.name}): {error}") from error
+
+
+def make_slot(
+    index: int,
+    agent: AgentConfig,
+    made: Agent,
+    env: Any,
+    config: ExperimentConfig,
+    num_steps: int | None,
+    observed: InTurn | None = None,
+) -> Slot:
+    """Returns the slot of one agent.
+
+    Args:
+        index: Its place in the config.
+        agent: The agent, with its players.
+        made: The agent, made for its seat.
+        env: The game that is played; that of `sarl` has one player.
+        config: The experiment.
+        num_steps: Steps of an iteration in endless streams, None for trials.
+        observed: What the agent sees the game through.
+
+    Raises:
+        ValueError: If a batch does not split, or an intervention does not fit.
+    """
+    players = tuple(player - 1 for player in agent.players)
+    if config.runner == "evo" and agent.es is not None:
+        return Slot(agent=made, players=players, clock="none", observe=observed)
+    where = f"agent{index + 1}"
+    afresh = config.runner == "evo" and made.learns and agent.learning
+    borrows, share = interventions.self_play(where, agent, env)
+    slot = Slot(
+        agent=made,
+        players=players,
+        clock=agent.clock if agent.learning else "none",
+        reset="trial" if afresh and agent.reset == "never" else agent.reset,
+        sampler=interventions.sampler(where, agent, made, env.num_outer_steps),
+        schedule=interventions.schedule(where, agent, env.num_outer_steps),
+        observe=observed,
+        borrows=borrows,
+        share=share,
+    )
+    if config.runner == "eval" and not learns_within_a_trial(slot, env):
+        return frozen(slot, config.deterministic)
+    # Who learns within the trials of others is an opponent, also in the first place.
+    opponent = index > 0 or config.runner in ("evo", "eval")
+    apart = slot.learns and config.num_opponents > 1 and opponent
+    slot = dataclasses.replace(slot, per_opponent=apart)
+    _check_batch(slot, env, config, num_steps)
+    return slot
+
+
+def learns_within_a_trial(slot: Slot, env: Any) -> bool:
+    """Whether a slot learns at inner boundaries: then it does in evaluations too."""
+    return slot.learns and slot.clock == "inner" and env.num_outer_steps > 1
+
+
+def evaluated(slot: Slot, env: Any, deterministic: bool) -> Slot:
+    """Returns a slot as an evaluation plays it in the middle of training.
+
+    One that learns within a trial goes on doing so, from where it is, or afresh if
+    each trial begins so; the others are frozen.
+    """
+    if not learns_within_a_trial(slot, env):
+        return frozen(slot, deterministic)
+    reset = "trial" if slot.reset_interval == 1 else "never"
+    return dataclasses.replace(slot, reset=reset, borrows=(), share=None)
+
+
+def frozen(slot: Slot, deterministic: bool) -> Slot:
+    """Returns a slot that does not learn, and takes the likeliest action if asked."""
+    agent = slot.agent
+    if deterministic:
+        agent = dataclasses.replace(agent, greedy=True)
+    return dataclasses.replace(
+        slot,
+        agent=agent,
+        clock="none",
+        reset="never",
+        schedule=None,
+        borrows=(),
+        share=None,
+    )
+
+
+def _check_batch(
+    slot: Slot, env: Any, config: ExperimentConfig, num_steps: int | None
+) -> None:
+    """Raises ValueError if a learner cannot split what one update gets."""
+    if not slot.learns:
+        return
+    steps = env.num_inner_steps
+    games = config.num_envs * (len(slot.players) + len(slot.borrows))
+    if slot.clock == "trial":
+        steps *= env.num_outer_steps
+    if num_steps is not None:
+        steps = num_steps
+    if not slot.per_opponent:
+        games *= config.num_opponents
+    slot.agent.grouped(config.num_envs).check_batch(steps, games)
+
+
+def agent_options(index: int, config: ExperimentConfig) -> dict[str, Any]:
+    """Returns an agent's options in the types that it declares.
+
+    Raises:
+        ConfigError: If it has no such option, or an option that it needs is missing.
+    """
+    agent, where = config.agents[index], f"agent{index + 1}"
+    types = option_types(registry.find(agent.name).load(), config.runner)
+    if types is None:
+        return dict(agent.options)
+    options = {}
+    for name, value in agent.options.items():
+        setting = f"{where}.{name}"
+        of_run = RUN_SETTINGS.keys() - own_settings(config.runner)
+        if name in of_run and name not in types:
+            raise ConfigError(
+                f"{setting} is a setting of the run, not of an agent: write "
+                f"{RUN_SETTINGS[name]}{written_at(config.origins, setting)}"
+            )
+        if name not in types:
+            raise ConfigError(_no_option(where, agent.name, name, types, config))
+        options[name] = coerce(value, types[name], setting)
+    return options
+
+
+def check_options(config: ExperimentConfig) -> None:
+    """Raises ValueError if an agent is unknown, or has no such option."""
+    for index in range(len(config.agents)):
+        agent_options(index, config)
+
+
+def _no_option(
+    where: str, agent: str, option: str, types: Mapping[str, Any], config: Any
+) -> str:
+    """Returns the message about an option that an agent does not have."""
+    written, hint = config.origin(f"{where}.{option}"), did_you_mean(option, types)
+    said = (
+        f"{where}: {agent} has no option {option!r}{hint} "
+        f"Its options: {', '.join(types) or 'none'}."
+    )
+    if written.kind == "default":
+        return said
+    said += f" It was set by {written}"
+    named = config.origin(f"{where}.name")
+    if named != written and hint == ".":
+        said += f", and {where} is {agent} by {named}: leave one of them out"
+    return f"{said}."
+
+
+def plays_weights(index: int, agent: AgentConfig, config: ExperimentConfig) -> bool:
+    """Whether an agent is played as it was saved, and does not go on to learn."""
+    frozen = config.runner == "eval" or not agent.learning
+    part_of_game = config.runner in ONE_LEARNER and index > 0
+    return agent.model_path is not None and (frozen or part_of_game)
+
+
+def as_saved(index: int, config: ExperimentConfig) -> tuple[AgentConfig, str | None]:
+    """Returns (the agent that its weights are of, what to tell the user about it).
+
+    It has the options that it was trained with, but for those that were set for this
+    run; like those of any agent, usual ones are not written down.
+
+    Raises:
+        ConfigError: If the user named another agent.
+    """
+    agent, where = config.agents[index], f"agent{index + 1}"
+    record = saved_record(agent)
+    saved, named = record["agent"], config.origin(f"{where}.name")
+    settings = {"name": saved}
+    notice = None
+    if saved != agent.name:
+        if named.typed or not config.origins:
+            raise ConfigError(_other_weights(index, saved, config))
+        notice = f"{where} is {saved}, not {agent.name}: {agent.model_path} holds it"
+    types = option_types(registry.find(saved).load(), config.runner)
+    if types is not None:
+        own = {k: frozen_value(v) for k, v in record["config"].items() if k in types}
+        usual = _defaults(registry.find(saved).load())
+        own = {
+            k: v
+            for k, v in own.items()
+            if k in agent.options or k not in usual or v != usual[k]
+        }
+        stored = saved != agent.name or config.origins
+        typed = {
+            k: v
+            for k, v in agent.options.items()
+            if not stored or config.origin(f"{where}.{k}").typed
+        }
+        settings["options"] = {**own, **typed}
+    return dataclasses.replace(agent, **settings), notice
+
+
+def _other_weights(index: int, saved: str, config: ExperimentConfig) -> str:
+    """Returns the message about weights of another agent than the one named."""
+    agent, where = config.agents[index], f"agent{index + 1}"
+    said = (
+        f"{where} is {agent.name}{written_at(config.origins, f'{where}.name')}, but "
+        f"{agent.model_path} holds {saved}: write {where}={saved}"
+    )
+    fit = [i for i, a in enumerate(config.agents, start=1) if a.name == saved]
+    return f"{said}, or player={fit[0]}, who is {saved}" if fit else said
+
+
+def saved_record(agent: AgentConfig) -> dict[str, Any]:
+    """Returns what is recorded beside an agent's weights: its name and its options."""
+    try:
+        return weights.describe_agent(model_files(agent)[0])
+    except (weights.WeightsError, FileNotFoundError) as error:
+        raise ConfigError(f"model_path of {agent.name}: {error}") from error
+
+
+def option_types(agent_class: Any, runner: str = "rl") -> dict[str, Any] | None:
+    """Returns the options that an agent takes, with their types; None if unknown.
+
+    They are the fields of its `config_class`, or its own where it has none, without
+    those that a run decides. With `sarl` the length of a rollout is an agent's own.
+    """
+    holder = getattr(agent_class, "config_class", agent_class)
+    if not dataclasses.is_dataclass(holder):
+        return None
+    hints = typing.get_type_hints(holder)
+    inherited = () if holder is not agent_class else dataclasses.fields(Agent)
+    hidden = {field.name for field in inherited}
+    hidden |= RUN_SETTINGS.keys() - own_settings(runner)
+    names = [f.name for f in dataclasses.fields(holder) if f.init]
+    return {name: hints[name] for name in names if name not in hidden}
+
+
+def _defaults(agent_class: Any) -> dict[str, Any]:
+    """Returns the options that an agent has where none are given."""
+    holder = getattr(agent_class, "config_class", agent_class)
+    defaults = {}
+    for field in dataclasses.fields(holder):
+        if field.default is not dataclasses.MISSING:
+            defaults[field.name] = field.default
+        elif field.default_factory is not dataclasses.MISSING:
+            defaults[field.name] = field.default_factory()
+    return defaults
+
+
+def own_settings(runner: str) -> set[str]:
+    """Returns the settings of other runners that one leaves to its agents."""
+    return {"n_steps"} if runner in ONE_LEARNER else set()
+
+
+def untrained(config: ExperimentConfig, slots: tuple[Slot, ...]) -> tuple[str, ...]:
+    """Returns a notice for every learner that plays as it starts, without weights."""
+    return tuple(
+        f"{agent.name} (player {agent.players[0]}) plays untrained: "
+        f"--model-path FILE --player {agent.players[0]} loads weights"
+        for agent, slot in zip(config.agents, slots, strict=True)
+        if slot.agent.learns and not slot.learns and agent.model_path is None
+        if agent.es is None or config.runner != "evo"
+    )

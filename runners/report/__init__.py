@@ -1,0 +1,1 @@
+"""What a person reads and sees of runs: tables, pictures, comparisons."""

@@ -1,0 +1,1 @@
+"""Evolution: its strategies, what they search, and the outer optimiser of them."""

@@ -1,0 +1,96 @@
+"""The best member of a search: found among those that were kept, then played again."""
+
+import dataclasses
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from runners.engine import population
+from runners.engine.statistics import Estimate, estimates
+
+#: "Steps" that fold the keys of the evaluations on the way, the same for all of them.
+PROGRESS = 0
+
+
+@dataclasses.dataclass(frozen=True)
+class BestMember:
+    """The best member of one search, seed by seed.
+
+    Attributes:
+        slot: Whose search.
+        player: Its first player, from 1.
+        params: Parameters of the agent, leaves `[seeds, ...]`.
+        metrics: What came of it on keys that it had not been chosen on, by name.
+        fitness: What it was worth in its own generation, `[seeds]`.
+        generation: The number of that generation, from 0, `[seeds]`.
+    """
+
+    slot: int
+    player: int
+    params: Any
+    metrics: dict[str, Estimate]
+    fitness: tuple[float, ...]
+    generation: tuple[int, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns plain data for `results.json`."""
+        return {
+            "generation": list(self.generation),
+            "fitness_in_its_generation": list(self.fitness),
+            "metrics": {name: x.as_dict() for name, x in self.metrics.items()},
+        }
+
+
+def best_members(evaluation: Any, program: Any) -> tuple[BestMember, ...]:
+    """Returns the best member of each search.
+
+    A member that came out first in its generation may have been lucky, so all that
+    were kept play once more, on the same keys; the best of these is reported on keys
+    that are new again. With several searches the others stand at their means.
+
+    Args:
+        evaluation: The `Evaluation` of the run.
+        program: The program at the end of the run.
+    """
+    experiment, state = program.experiment, program.state
+    return tuple(
+        _best_of(evaluation, experiment, state, i)
+        for i, search in enumerate(experiment.outer.searches)
+        if search is not None
+    )
+
+
+def _best_of(evaluation: Any, experiment: Any, state: Any, index: int) -> BestMember:
+    slot, kept = experiment.slots[index], state.outer.searches[index].best
+    agents = state.agents
+    names = [f"episode/reward_per_step/player_{p + 1}" for p in slot.players]
+
+    def with_places(places: jax.Array) -> tuple[Any, ...]:
+        seeds = jnp.arange(places.shape[0])
+        chosen = jax.tree.map(lambda x: x[seeds, places], kept.solutions)
+        put = functools.partial(population.with_searched, slot.agent)
+        member = agents[index].replace(
+            params=jax.vmap(put)(agents[index].params, chosen)
+        )
+        return (*agents[:index], member, *agents[index + 1 :])
+
+    seeds, k = kept.fitness.shape
+    scores = []
+    for place in range(k):
+        played = evaluation.play(with_places(jnp.full(seeds, place)), PROGRESS).metrics
+        scores.append(np.mean([played[name] for name in names], axis=0))
+    exists = np.isfinite(np.asarray(kept.fitness)).T
+    places = np.argmax(np.where(exists, np.nan_to_num(scores, nan=-np.inf), -np.inf), 0)
+    agents_of_best = with_places(jnp.asarray(places))
+    rows = np.arange(seeds)
+    return BestMember(
+        slot=index,
+        player=min(slot.players) + 1,
+        params=agents_of_best[index].params,
+        metrics=estimates(evaluation.play(agents_of_best).metrics),
+        fitness=tuple(np.asarray(kept.fitness)[rows, places].tolist()),
+        generation=tuple(np.asarray(kept.generation)[rows, places].tolist()),
+    )

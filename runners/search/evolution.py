@@ -1,0 +1,179 @@
+"""Evolution as an outer optimiser: populations play, searches learn from it."""
+
+import dataclasses
+from typing import Any
+
+import jax
+
+from paxenv.wording import counted
+from paxenv_agents.lineup import Lineup
+from paxenv_agents.types import Stats, TrainingState
+from runners.engine import population
+from runners.engine.outer import OuterOptimiser, OuterState
+from runners.engine.population import Generation, Population
+from runners.search.options import ESOptions
+from runners.search.search import Search
+
+
+class EvolutionState(OuterState):
+    """Where an evolution stands.
+
+    Attributes:
+        agents: As in `OuterState`; where an agent is searched, its parameters are what
+            the search stands for, its mean.
+        searches: For each slot its `SearchState`, () where there is none.
+    """
+
+    searches: tuple[Any, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Evolution(OuterOptimiser):
+    """Searches the parameters of one agent or several by evolution strategies: `evo`.
+
+    In each generation every member of a population plays one trial, against opponents
+    that start anew and are the same for all members. What a member is worth is its mean
+    reward per step. Only parameters that `policy` uses are searched.
+
+    Attributes:
+        searches: For each slot its search, None where there is none.
+        objective: `"mean"` over the trial, or over its `"last"` inner episode.
+        common_random_numbers: Whether members share the keys of their games; new in
+            each generation either way.
+        opponent: With several searches, whether member k meets the other's `"member"`
+            k, or the other's `"mean"`.
+    """
+
+    searches: tuple[Search | None, ...]
+    objective: str = "mean"
+    common_random_numbers: bool = True
+    opponent: str = "member"
+
+    def __post_init__(self) -> None:
+        ESOptions(objective=self.objective, opponent=self.opponent)
+        object.__setattr__(self, "searches", tuple(self.searches))
+        sizes = {s.options.population_size for s in self.searches if s is not None}
+        if not sizes:
+            raise ValueError("evolution has no search: give one for at least one slot")
+        if len(sizes) > 1 and self.opponent == "member":
+            raise ValueError(
+                f"members meet one by one, but the populations are of {sorted(sizes)}: "
+                "use one population_size, or opponent='mean'"
+            )
+        if len(sizes) > 1:
+            raise ValueError(f"populations must be of one size, got {sorted(sizes)}")
+
+    @property
+    def num_members(self) -> int:
+        return next(s.options.population_size for s in self.searches if s is not None)
+
+    @property
+    def num_trials(self) -> int:
+        return self.num_members * len(self.meetings)
+
+    @property
+    def meetings(self) -> tuple[tuple[int, ...], ...]:
+        """The slots that send a population into the same games, group by group."""
+        searched = tuple(i for i, s in enumerate(self.searches) if s is not None)
+        if self.opponent == "mean":
+            return tuple((i,) for i in searched)
+        return (searched,)
+
+    def check(self, lineup: Lineup) -> None:
+        if len(self.searches) != len(lineup.slots):
+            raise ValueError(
+                f"evolution has {counted(len(self.searches), 'entry')} for "
+                f"{counted(len(lineup.slots), 'slot')}: give each a Search or None"
+            )
+        for i, (slot, search) in enumerate(
+            zip(lineup.slots, self.searches, strict=True)
+        ):
+            who = f"{type(slot.agent).__name__} (players {slot.players})"
+            if slot.borrows:
+                raise ValueError(
+                    f"{who} plays others by self-play, but a member is worth what it "
+                    "was paid for its own play: leave self-play out"
+                )
+            if search is not None:
+                search.check(population.shapes(slot.agent))
+                if slot.learns or slot.per_opponent or slot.reset != "never":
+                    raise ValueError(
+                        f"{who} is searched: it needs clock='none', one state for all "
+                        "opponents, and reset='never'"
+                    )
+                continue
+            if not slot.learns:
+                continue
+            if lineup.clock(i) != "inner":
+                raise ValueError(
+                    f"{who} would never learn: under evolution a learner updates after "
+                    "each inner episode, so use clock='inner' and num_outer_steps > 1"
+                )
+            if slot.reset_interval != 1:
+                raise ValueError(
+                    f"{who} must start anew in each trial (reset='trial'): what it "
+                    "learnt from one member must not meet the next"
+                )
+
+    def begin(
+        self, key: jax.Array, lineup: Lineup, agents: tuple[TrainingState, ...]
+    ) -> EvolutionState:
+        states, searches = [], []
+        for i, slot in enumerate(lineup.slots):
+            search = self.searches[i]
+            if search is None:
+                states.append(agents[i])
+                searches.append(())
+                continue
+            start = population.taken(slot.agent, agents[i].params)
+            begun = search.begin(_seat_key(key, slot), start)
+            states.append(_standing(search, slot, agents[i], begun))
+            searches.append(begun)
+        return EvolutionState(agents=tuple(states), searches=tuple(searches))
+
+    def ask(self, key: jax.Array, outer: Any, lineup: Lineup) -> tuple[Any, Any]:
+        members, searches = list(outer.agents), list(outer.searches)
+        for i, slot in enumerate(lineup.slots):
+            search = self.searches[i]
+            if search is None:
+                continue
+            solution = population.taken(slot.agent, outer.agents[i].params)
+            solutions, searches[i] = search.ask(
+                _seat_key(key, slot), outer.searches[i], solution
+            )
+            members[i] = Population(outer.agents[i], solutions)
+        return tuple(members), outer.replace(searches=tuple(searches))
+
+    def tell(
+        self, key: jax.Array, outer: Any, lineup: Lineup, trial: Generation
+    ) -> tuple[EvolutionState, tuple[Stats, ...]]:
+        agents, searches = list(outer.agents), list(outer.searches)
+        stats: list[Stats] = [{}] * len(lineup.slots)
+        for i, slot in enumerate(lineup.slots):
+            search = self.searches[i]
+            if search is None:
+                continue
+            searches[i], stats[i] = search.tell(
+                _seat_key(key, slot),
+                outer.searches[i],
+                trial.solutions[i],
+                trial.fitness[i],
+            )
+            agents[i] = _standing(search, slot, outer.agents[i], searches[i])
+        after = outer.replace(agents=tuple(agents), searches=tuple(searches))
+        return after, tuple(stats)
+
+
+def _seat_key(key: jax.Array, slot: Any) -> jax.Array:
+    return jax.random.fold_in(key, min(slot.players))
+
+
+def _standing(
+    search: Search, slot: Any, agent: TrainingState, state: Any
+) -> TrainingState:
+    """Returns the agent that a search stands for."""
+    solution = population.taken(slot.agent, agent.params)
+    mean = search.mean(state, solution)
+    return agent.replace(
+        params=population.with_searched(slot.agent, agent.params, mean)
+    )

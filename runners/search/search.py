@@ -1,0 +1,346 @@
+"""One search over the parameters of one agent: ask, tell, and where it stands."""
+
+import dataclasses
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from flax import struct
+
+from paxenv.environment import where
+from paxenv_agents.types import Stats
+from runners.search import strategies
+from runners.search.options import ESOptions
+
+
+class Archive(struct.PyTreeNode):
+    """The members of highest fitness, best first; fitness -inf where there is none.
+
+    A member's fitness is that of its own generation, in which it may have been lucky.
+
+    Attributes:
+        solutions: Leaves `[k, ...]`.
+        fitness: float32 `[k]`.
+        generation: When each lived, from 0. int32 `[k]`.
+    """
+
+    solutions: Any
+    fitness: jax.Array
+    generation: jax.Array
+
+
+def empty_archive(solution: Any, k: int) -> Archive:
+    """Returns an archive of `k` places for solutions like this one."""
+    return Archive(
+        solutions=jax.tree.map(lambda x: jnp.zeros((k, *x.shape), x.dtype), solution),
+        fitness=jnp.full((k,), -jnp.inf),
+        generation=jnp.full((k,), -1, jnp.int32),
+    )
+
+
+def with_members(
+    archive: Archive, population: Any, fitness: jax.Array, generation: jax.Array
+) -> Archive:
+    """Returns the archive after a generation; members with a NaN never enter.
+
+    Args:
+        archive: The archive before, of k places.
+        population: Leaves `[members, ...]`, at least k members.
+        fitness: `[members]`, larger is better.
+        generation: The generation's number.
+    """
+    k = archive.fitness.shape[0]
+    known = jnp.where(jnp.isfinite(fitness), fitness, -jnp.inf)
+    best, index = jax.lax.top_k(known, k)
+    joined = jax.tree.map(
+        lambda old, new: jnp.concatenate([old, new[index]]),
+        archive.solutions,
+        population,
+    )
+    every = jnp.concatenate([archive.fitness, best])
+    born = jnp.concatenate([archive.generation, jnp.full((k,), generation, jnp.int32)])
+    kept, places = jax.lax.top_k(every, k)
+    return Archive(
+        solutions=jax.tree.map(lambda x: x[places], joined),
+        fitness=kept,
+        generation=born[places],
+    )
+
+
+#: Fields that evosax opens with NaN where it knows nothing yet.
+UNKNOWN = ("best_solution", "best_solution_shaped", "population_best", "grad")
+# Tags under the key of a search.
+_START, _FIRST, _INIT = range(3)
+#: Most numbers of a solution whose square a strategy may keep: 400 MB in float32.
+MAX_SQUARED = 10_000
+
+
+class SearchState(struct.PyTreeNode):
+    """Where a search stands; arrays only.
+
+    Attributes:
+        strategy: The state of the strategy, as evosax has it.
+        start: The mean of the first generation, for strategies that keep a population
+            instead of a mean; () for others.
+        best: The best members so far.
+        generation: Generations told. int32.
+    """
+
+    strategy: Any
+    start: Any
+    best: Archive
+    generation: jax.Array
+
+
+@dataclasses.dataclass(frozen=True)
+class Search:
+    """A strategy over solutions, any pytree of floats; a larger fitness is better.
+
+    Attributes:
+        options: How it searches.
+    """
+
+    options: ESOptions = dataclasses.field(default_factory=ESOptions)
+
+    def __post_init__(self) -> None:
+        strategies.check(self.options)
+
+    def __hash__(self) -> int:
+        fields = dataclasses.fields(self.options)
+        values = (getattr(self.options, f.name) for f in fields if f.name != "options")
+        return hash((*values, *sorted(self.options.options.items())))
+
+    @property
+    def strategy(self) -> strategies.Strategy:
+        """The strategy of evosax."""
+        return strategies.find(self.options.strategy)
+
+    def check(self, solution: Any) -> None:
+        """Raises ValueError if the strategy cannot search solutions of such shapes.
+
+        Args:
+            solution: A pytree of arrays, or of their shapes.
+        """
+        num_dims = sum(leaf.size for leaf in jax.tree.leaves(solution))
+        if num_dims == 0:
+            raise ValueError("there is nothing to search: a solution has no numbers")
+        if num_dims <= MAX_SQUARED:
+            return
+        state = jax.eval_shape(self.begin, jax.random.key(0), solution).strategy
+        if any(x.shape.count(num_dims) > 1 for x in jax.tree.leaves(state)):
+            raise ValueError(
+                f"{self.strategy.name} keeps {num_dims:_} x {num_dims:_} numbers for a "
+                "solution: take Sep_CMA_ES, SNES, Open_ES or PGPE, or smaller networks"
+            )
+
+    def begin(self, key: jax.Array, solution: Any) -> SearchState:
+        """Returns the state before the first generation.
+
+        Args:
+            key: Only folded.
+            solution: Where an agent's own initialiser starts; with other starts only
+                its shapes matter.
+        """
+        made, params = self._built(solution)
+        start = self._start(jax.random.fold_in(key, _START), solution)
+        init_key = jax.random.fold_in(key, _INIT)
+        if self.strategy.population_based:
+            members = _copies(start, self.options.population_size)
+            cost = jnp.zeros(self.options.population_size)
+            state = made.init(init_key, members, cost, params)
+        else:
+            mean = start
+            if self.strategy.several:
+                mean = _copies(start, made.num_populations)
+            state = made.init(init_key, mean, params)
+        return SearchState(
+            strategy=_strong(_without_unknown(state)),
+            start=start if self.strategy.population_based else (),
+            best=empty_archive(solution, self.options.num_kept),
+            generation=jnp.zeros((), jnp.int32),
+        )
+
+    def ask(
+        self, key: jax.Array, state: SearchState, solution: Any
+    ) -> tuple[Any, SearchState]:
+        """Returns (members, leaves `[population, ...]`, state).
+
+        Args:
+            key: Consumed.
+            state: The state before.
+            solution: Only its shapes matter.
+        """
+        made, params = self._built(solution)
+        members, asked = made.ask(key, state.strategy, params)
+        if self.strategy.population_based:
+            first = self._first(jax.random.fold_in(key, _FIRST), state.start)
+            members = where(state.generation == 0, first, members)
+        if self.options.clip_min is not None or self.options.clip_max is not None:
+            bounds = self.options.clip_min, self.options.clip_max
+            members = jax.tree.map(lambda x: jnp.clip(x, *bounds), members)
+        asked = _like(_without_unknown(asked), state.strategy)
+        return members, state.replace(strategy=asked)
+
+    def tell(
+        self, key: jax.Array, state: SearchState, members: Any, fitness: jax.Array
+    ) -> tuple[SearchState, Stats]:
+        """Returns (state, statistics) after a generation.
+
+        A member whose fitness is not finite counts as the worst of the others; if all
+        are, nothing is learnt from the generation.
+
+        Args:
+            key: Consumed by strategies that draw here.
+            state: The state after `ask`.
+            members: What `ask` returned.
+            fitness: `[population]`, larger is better.
+        """
+        solution = jax.tree.map(lambda x: x[0], members)
+        made, params = self._built(solution)
+        known = jnp.isfinite(fitness)
+        cost = self.cost(members, fitness, known)
+        told = members
+        if self.strategy.several:
+            told = jax.tree.map(
+                lambda x: x.reshape(made.num_populations, -1, *x.shape[1:]), members
+            )
+        after = made.tell(key, told, cost, state.strategy, params)[0]
+        after = _like(after, state.strategy)
+        if self.strategy.population_based:
+            opened = made.init(key, members, cost, params)
+            opened = _like(_without_unknown(opened), after)
+            after = where(state.generation == 0, opened, after)
+        after = where(jnp.any(known), after, state.strategy)
+        best = with_members(state.best, members, fitness, state.generation)
+        new = state.replace(strategy=after, best=best, generation=state.generation + 1)
+        return new, self._report(new, fitness, known, solution)
+
+    def mean(self, state: SearchState, solution: Any) -> Any:
+        """Returns the solution that a search stands for.
+
+        The mean of its distribution; the mean of several; for strategies that keep a
+        population, its best member.
+        """
+        made, _ = self._built(solution)
+        if self.strategy.population_based:
+            now = made.get_best_solution(state.strategy)
+            return where(state.generation == 0, state.start, now)
+        mean = made.get_mean(state.strategy)
+        if self.strategy.several:
+            return jax.tree.map(lambda x: jnp.mean(x, axis=0), mean)
+        return mean
+
+    def _built(self, solution: Any) -> tuple[Any, Any]:
+        leaves, tree = jax.tree.flatten(solution)
+        return _build(self, tree, tuple(leaf.shape for leaf in leaves))
+
+    def _start(self, key: jax.Array, solution: Any) -> Any:
+        options = self.options
+        if options.init_min is not None:
+            leaves, tree = jax.tree.flatten(solution)
+            bounds = {"minval": options.init_min, "maxval": options.init_max}
+            return tree.unflatten(
+                jax.random.uniform(
+                    jax.random.fold_in(key, i), x.shape, x.dtype, **bounds
+                )
+                for i, x in enumerate(leaves)
+            )
+        if options.init == "zero":
+            return jax.tree.map(jnp.zeros_like, solution)
+        return solution
+
+    def _first(self, key: jax.Array, start: Any) -> Any:
+        """Returns the first population of a strategy that keeps one."""
+        size, sigma = (
+            self.options.population_size,
+            strategies.first_spread(self.options),
+        )
+        leaves, tree = jax.tree.flatten(start)
+        return tree.unflatten(
+            x + sigma * jax.random.normal(jax.random.fold_in(key, i), (size, *x.shape))
+            for i, x in enumerate(leaves)
+        )
+
+    def cost(self, members: Any, fitness: jax.Array, known: jax.Array) -> jax.Array:
+        """Returns what evosax minimises, `[population]`.
+
+        Args:
+            members: Leaves `[population, ...]`.
+            fitness: `[population]`.
+            known: Where it is finite.
+        """
+        options = self.options
+        worst = jnp.min(jnp.where(known, fitness, jnp.inf))
+        worst = jnp.where(jnp.any(known), worst, 0.0)
+        fitness = jnp.where(known, fitness, worst)
+        if options.w_decay:
+            fitness = fitness - options.w_decay * _mean_square(members)
+        if options.mean_reduce:
+            fitness = fitness - jnp.mean(fitness)
+        return -fitness
+
+    def _report(
+        self, state: SearchState, fitness: jax.Array, known: jax.Array, solution: Any
+    ) -> Stats:
+        values = jnp.where(known, fitness, jnp.nan)
+        best = state.best.fitness[0]
+        mean = self.mean(state, solution)
+        return {
+            "fitness/mean": jnp.nanmean(values),
+            "fitness/std": jnp.nanstd(values),
+            "fitness/best": jnp.nanmax(values),
+            "fitness/worst": jnp.nanmin(values),
+            "fitness/best_so_far": jnp.where(jnp.isfinite(best), best, jnp.nan),
+            "nan_members": jnp.sum(~known),
+            "sigma": strategies.sigma_of(state.strategy),
+            "mean_norm": jnp.sqrt(sum(jnp.sum(x * x) for x in jax.tree.leaves(mean))),
+        }
+
+
+@functools.cache
+def _build(search: Search, tree: Any, shapes: tuple[tuple[int, ...], ...]) -> Any:
+    # Some strategies compute numbers of their own, also while something is traced.
+    with jax.ensure_compile_time_eval():
+        solution = tree.unflatten(jnp.zeros(shape) for shape in shapes)
+        return strategies.build(search.options, solution)
+
+
+def _mean_square(members: Any) -> jax.Array:
+    """Returns the mean square of each member's parameters, `[members]`."""
+    leaves = [x.reshape(x.shape[0], -1) for x in jax.tree.leaves(members)]
+    return jnp.mean(jnp.square(jnp.concatenate(leaves, axis=1)), axis=1)
+
+
+def _copies(tree: Any, n: int) -> Any:
+    return jax.tree.map(lambda x: jnp.broadcast_to(x, (n, *x.shape)), tree)
+
+
+def _strong(tree: Any) -> Any:
+    """Returns arrays for Python numbers, so that a loop can carry the state."""
+    return jax.tree.map(
+        lambda x: jax.lax.convert_element_type(x, jnp.result_type(x)), tree
+    )
+
+
+def _without_unknown(state: Any) -> Any:
+    """Returns a strategy's state with 0 for what evosax leaves NaN until it knows it.
+
+    A mean that is NaN stays so: it is what a search has come to.
+    """
+
+    def known(path: Any, x: jax.Array) -> jax.Array:
+        unknown = getattr(path[-1], "name", None) in UNKNOWN
+        return jnp.where(jnp.isnan(x), 0.0, x) if unknown else x
+
+    return jax.tree.map_with_path(known, state)
+
+
+def _like(new: Any, old: Any) -> Any:
+    """Returns a state with the dtypes and shapes that its loop carries."""
+
+    def like(x: Any, reference: jax.Array) -> jax.Array:
+        x = jax.lax.convert_element_type(x, reference.dtype)
+        return jnp.broadcast_to(x, reference.shape)
+
+    return jax.tree.map(like, new, old)

@@ -1,0 +1,106 @@
+"""A search whose solutions have units of their own, part by part."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from flax import struct
+
+from paxenv_agents.types import Stats
+from runners.search import families, strategies
+from runners.search.options import ESOptions
+from runners.search.outer_options import ESConfig
+from runners.search.search import Search, SearchState
+from runners.search.space import Solution
+
+#: Adam's memory of gradients: a search around training has few generations.
+BETA_1 = 0.9
+
+
+class UnitSearch(struct.PyTreeNode):
+    """A search that begins at a solution; a larger fitness is better.
+
+    A solution is `start + sigma * u`: the strategy moves `u`, from 0 and at first by 1.
+    So `sigma` means the same for every strategy, and parameters and hyperparameters
+    differ by what makes sense for each.
+
+    Attributes:
+        search: What moves `u`.
+        start: Where the search begins, a solution.
+        sigma: The units: a pytree of numbers of which solutions are an extension.
+    """
+
+    search: Search = struct.field(pytree_node=False)
+    start: Solution
+    sigma: Any
+
+    @property
+    def num_dims(self) -> int:
+        """Numbers of a solution."""
+        return sum(jnp.size(x) for x in jax.tree.leaves(self.start))
+
+    def begin(self, key: jax.Array) -> SearchState:
+        """Returns the state before the first generation; consumes the key."""
+        return self.search.begin(key, self._origin)
+
+    def ask(
+        self, key: jax.Array, state: SearchState
+    ) -> tuple[Any, Solution, SearchState]:
+        """Returns (units, solutions, state); consumes the key.
+
+        Leaves are `[population, ...]`; the units are for `tell`.
+        """
+        units, asked = self.search.ask(key, state, self._origin)
+        return units, self._solutions(units), asked
+
+    def tell(
+        self, key: jax.Array, state: SearchState, units: Any, fitness: jax.Array
+    ) -> tuple[SearchState, Stats]:
+        """Returns (state, statistics) after a generation, as `Search.tell` does.
+
+        Args:
+            key: Consumed.
+            state: What `ask` returned.
+            units: What `ask` returned.
+            fitness: `[population]`, larger is better.
+        """
+        return self.search.tell(key, state, units, fitness)
+
+    def mean(self, state: SearchState) -> Solution:
+        """Returns the solution that the search stands for."""
+        return self._solutions(self.search.mean(state, self._origin))
+
+    def _solutions(self, units: Any) -> Solution:
+        return jax.tree.map(
+            lambda sigma, x, u: jax.tree.map(lambda a, b: a + sigma * b, x, u),
+            *(self.sigma, self.start, units),
+        )
+
+    @property
+    def _origin(self) -> Solution:
+        return jax.tree.map(jnp.zeros_like, self.start)
+
+
+def make_search(config: ESConfig) -> Search:
+    """Returns the search of a config, in units.
+
+    Raises:
+        ValueError: If the strategy cannot do what the config asks.
+    """
+    strategy = strategies.find(config.strategy)
+    own = {}
+    if strategy.sigma is not None:
+        own["sigma_init"] = 1.0
+    if strategy.family == families.GRADIENT:
+        own["beta_1"] = BETA_1
+    return Search(
+        ESOptions(
+            strategy=config.strategy,
+            population_size=config.population_size,
+            num_generations=config.iterations,
+            learning_rate=config.learning_rate,
+            fitness_shaping=config.fit_shaper,
+            top_k=1,
+            **own,
+        )
+    )

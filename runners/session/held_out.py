@@ -1,0 +1,115 @@
+"""A finished run's agents against co-players that they were not trained with."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from runners.config import AgentConfig, ConfigError, ExperimentConfig, load
+from runners.config.loader import load_on_run
+from runners.config.overrides import parse_words, split_words
+from runners.engine.rows import FINITE
+from runners.engine.statistics import Estimate, estimates
+from runners.planning.plan import Plan, prepare
+from runners.session.evaluation import play_once
+from runners.session.launch import program_of
+from runners.storage.run_dir import RunDir
+
+
+def config_of_run(
+    run_dir: str, words: Sequence[str] = (), options: Mapping[str, Any] | None = None
+) -> ExperimentConfig:
+    """Returns the config that evaluates a run's agents in the run's own game.
+
+    Every learner starts from the weights that the run left for it, seed by seed, apart
+    from those that learn within each trial, which they begin afresh.
+
+    Args:
+        run_dir: A run directory.
+        words: `KEY=VALUE` on top of the run's config.
+        options: Settings by key on top of these, as in `load`.
+
+    Raises:
+        ConfigError: If the folder is not a run's, or a setting does not fit.
+    """
+    run = RunDir.open(run_dir)
+    saved = load(config_file=run.config)
+    changes: dict[str, Any] = {"save_dir": None}
+    for i, agent in enumerate(saved.agents, start=1):
+        searched = saved.runner == "evo" and agent.es is not None
+        start: dict[str, Any] = {}
+        if searched:
+            # What was searched does not learn by itself.
+            start["learning"] = False
+        elif _starts_anew(agent, saved):
+            continue
+        if run.model(agent.players[0]).is_file():
+            start["model_path"] = str(run.path)
+        if start:
+            changes[f"agent{i}"] = start
+    settings = {"runner": "eval", **(options or {})}
+    return load_on_run(run.config, changes, words, settings)
+
+
+def _starts_anew(agent: AgentConfig, config: ExperimentConfig) -> bool:
+    """Whether an agent learns within each trial, from nothing."""
+    return agent.clock == "inner" and (agent.reset == "trial" or config.runner == "evo")
+
+
+AS_TRAINED = "as trained"
+
+
+@dataclasses.dataclass(frozen=True)
+class Variation:
+    """One change from training, and how the agents fare.
+
+    Attributes:
+        setting: `KEY=VALUE` words, or `AS_TRAINED`.
+        plan: What is played.
+        metrics: The game's metrics over seeds; empty before it was played.
+    """
+
+    setting: str
+    plan: Plan
+    metrics: dict[str, Estimate] = dataclasses.field(default_factory=dict)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns plain data."""
+        metrics = {name: value.as_dict() for name, value in self.metrics.items()}
+        return {"setting": self.setting, "metrics": metrics}
+
+
+def variations(
+    run_dir: str | Path, vary: Sequence[str], words: Sequence[str] = (), **options: Any
+) -> tuple[Variation, ...]:
+    """Returns the plans of a run as trained, and with each change by itself.
+
+    Args:
+        run_dir: A finished run.
+        vary: One text of `KEY=VALUE` words for each change, such as
+            `agent2.learning_rate=0.1` or `agent2=Naive agent2.learning_rate=1`. Spaces
+            within brackets and quotes belong to a value.
+        words: `KEY=VALUE` for all of them.
+        options: Settings by key for all of them.
+
+    Raises:
+        ConfigError: If a setting does not fit; nothing has been played then.
+    """
+    found = []
+    for setting in (AS_TRAINED, *vary):
+        changed = [] if setting == AS_TRAINED else split_words(setting)
+        empty = setting != AS_TRAINED and not changed
+        if empty or parse_words(changed).experiment is not None:
+            raise ConfigError(f"--vary {setting!r}: changes are written KEY=VALUE")
+        config = config_of_run(
+            str(run_dir), [*words, *changed], {"runner": "eval", **options}
+        )
+        found.append(Variation(setting, prepare(config)))
+    return tuple(found)
+
+
+def played(variation: Variation) -> Variation:
+    """Returns a variation with its metrics, after one evaluation of every seed."""
+    metrics, _ = play_once(program_of(variation.plan))
+    metrics = {name: v for name, v in metrics.items() if name != FINITE}
+    return dataclasses.replace(variation, metrics=estimates(metrics))

@@ -1,0 +1,282 @@
+"""One run from plan to results: train or evaluate, log, save, draw."""
+
+import contextlib
+import functools
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from runners.config import ConfigError, load
+from runners.config.schema import OUTER_LOOPS
+from runners.engine.devices import ensure_devices
+from runners.engine.experiment import begun
+from runners.engine.program import Program, initial_state, run_keys
+from runners.engine.statistics import estimates
+from runners.planning.plan import Plan, prepare
+from runners.report import plots
+from runners.session import models
+from runners.session.evaluation import play_once
+from runners.session.loop import Interrupt, Observer
+from runners.session.outcome import Ended, Outcome
+from runners.session.training import Training
+from runners.storage.jsonl import JsonLines, read_rows
+from runners.storage.places import check_ready, locked
+from runners.storage.run_dir import RunDir
+from runners.storage.sinks import START
+
+
+def run(
+    *words: str,
+    config_file: str | Path | None = None,
+    run_dir: str | Path | None = None,
+    observer: Observer | None = None,
+    **settings: Any,
+) -> Ended:
+    """Runs an experiment as `paxrun run` does, and returns what it came to.
+
+    Args:
+        *words: As on the command line: the name of a stored experiment, and
+            `KEY=VALUE` for settings of any depth, such as `agent1.learning_rate=0.1`.
+            Without a name it is the default experiment.
+        config_file: A YAML file.
+        run_dir: The run's directory, which must be new or empty; None makes
+            `exp/<experiment>/<time and seed>` in the working folder, as `paxrun` does.
+        observer: Who is told how it goes; None is silent, and what the user should
+            know becomes a warning.
+        **settings: Settings by key, such as `num_envs=4` or
+            `agent2={"name": "PPO", "learning_rate": 0.1}`; they win over words.
+
+    Returns:
+        The outcome: `measured` holds means and intervals by metric, `run_dir` is where
+        weights, logs and pictures lie.
+
+    Raises:
+        ConfigError: If anything is unknown or does not fit; nothing has been written
+            then.
+        NonFiniteError: If training diverges.
+
+    Example:
+        >>> outcome = runners.run("ipd/ppo", num_seeds=2, total_timesteps=100_000)
+    """
+    if run_dir is not None:
+        settings = {**settings, "save_dir": str(run_dir)}
+    config = load(words, config_file=config_file, options=settings)
+    if config.num_devices > 1:
+        ensure_devices(config.num_devices)
+    plan = prepare(config)
+    for notice in plan.notices:
+        if observer is None:
+            warnings.warn(notice, stacklevel=2)
+        else:
+            observer.on_notice(notice)
+    argv = ["run", *words, *(f"{key}={value}" for key, value in settings.items())]
+    outcome, _ = run_plan(plan, lambda: RunDir.create(plan.config, argv), observer)
+    return outcome
+
+
+def run_plan(
+    plan: Plan, make_run_dir: Callable[[], RunDir], observer: Observer | None = None
+) -> tuple[Ended, RunDir]:
+    """Runs a plan of any runner and returns (outcome, run directory).
+
+    Args:
+        plan: What to run.
+        make_run_dir: Called once the program has been traced without a mistake.
+        observer: Who is told how it goes.
+
+    Raises:
+        ConfigError: If the plan does not fit together, its directory cannot be written
+            or is in use, or a package is missing; nothing has been written then.
+        NonFiniteError: If training diverges.
+    """
+    observer = observer or Observer()
+    check_ready(plan.config)
+    with contextlib.ExitStack() as stack:
+
+        def own_run_dir() -> RunDir:
+            run_dir = make_run_dir()
+            stack.enter_context(locked(run_dir.path))
+            observer.on_start(run_dir)
+            return run_dir
+
+        if plan.config.runner in OUTER_LOOPS:
+            from runners.views.outer_loops.launch import run_outer
+
+            return run_outer(plan, own_run_dir, observer)
+        began = time.perf_counter()
+        program = program_of(plan)
+        try:
+            program.trace()
+        except ValueError as error:
+            raise ConfigError(str(error)) from error
+        return _run(plan, program, own_run_dir(), observer, began)
+
+
+def resume_plan(
+    plan: Plan,
+    run_dir: RunDir,
+    observer: Observer | None = None,
+    which: int | str = "latest",
+) -> tuple[Ended, RunDir]:
+    """Goes on with a run in its own directory, bit for bit as if it had not stopped.
+
+    A run that was stopped before its first checkpoint begins again.
+
+    Args:
+        plan: What the run was of.
+        run_dir: Its directory.
+        observer: Who is told how it goes.
+        which: From which checkpoint: a step, "latest" or "best".
+
+    Raises:
+        ConfigError: If the run has finished, is still running, cannot be written, or a
+            package is missing.
+        CheckpointError: If there is no such checkpoint, or it does not fit the plan.
+    """
+    observer = observer or Observer()
+    check_ready(plan.config, run_dir.path)
+    with locked(run_dir.path):
+        if run_dir.read_meta()["status"] == "finished":
+            raise ConfigError(
+                f"the run {run_dir.path} has finished: nothing is left to do"
+            )
+        observer.on_start(run_dir)
+        if plan.config.runner in OUTER_LOOPS:
+            from runners.views.outer_loops.launch import run_outer
+
+            return run_outer(plan, lambda: run_dir, observer, resume=which)
+        began = time.perf_counter()
+        program = program_of(plan)
+        training = Training(plan, program, run_dir)
+        training.restore(which)
+        run_dir.write_meta(status="running", resumed_from=program.env_steps)
+        return _run(plan, program, run_dir, observer, began, training)
+
+
+def program_of(plan: Plan) -> Program:
+    """Returns the program of a plan before its first iteration.
+
+    Raises:
+        ConfigError: If weights that the plan names cannot be loaded.
+    """
+    config = plan.config
+    keys = run_keys(config.seed, config.num_seeds, evaluation=config.runner == "eval")
+    state = initial_state(plan.experiment, keys, plan.params)
+    try:
+        state = models.with_models(plan, state)
+    except ValueError as error:
+        raise ConfigError(str(error)) from error
+    if plan.evolves and any(agent.model_path for agent in config.agents):
+        # A search begins where the weights are.
+        state = jax.vmap(functools.partial(begun, plan.experiment))(state)
+    return Program(plan.experiment, state)
+
+
+def _run(
+    plan: Plan,
+    program: Program,
+    run_dir: RunDir,
+    observer: Observer,
+    began: float,
+    training: Training | None = None,
+) -> tuple[Outcome, RunDir]:
+    trains = plan.config.runner != "eval"
+    try:
+        what = "training" if trains else "evaluation"
+        observer.on_compile(what)
+        program.compile()
+        compile_seconds = time.perf_counter() - began
+        run_dir.write_meta(device=_device(), compile_seconds=round(compile_seconds, 3))
+        observer.on_run(what)
+        if trains:
+            training = training or Training(plan, program, run_dir)
+            outcome = _train(training, observer, compile_seconds)
+        else:
+            outcome = _evaluate_only(plan, program, run_dir, compile_seconds)
+    except BaseException:
+        run_dir.fail()
+        raise
+    run_dir.finish("interrupted" if outcome.interrupted else "finished")
+    return outcome, run_dir
+
+
+def _train(training: Training, observer: Observer, compile_seconds: float) -> Outcome:
+    plan, program, run_dir = training.plan, training.program, training.run_dir
+    with Interrupt() as interrupt:
+        metrics = training.run(lambda: interrupt.requested, observer.on_chunk)
+    if training.first_non_finite is not None:
+        run_dir.write_meta(first_non_finite=training.first_non_finite)
+        observer.on_notice(
+            f"WARNING: from update {training.first_non_finite} on a loss or a "
+            "parameter is NaN or infinite; the results mean nothing"
+        )
+    outcome = Outcome(
+        plan=plan,
+        evaluation=estimates(metrics),
+        num_iterations=program.iteration,
+        seconds=training.seconds,
+        compile_seconds=compile_seconds,
+        interrupted=program.iteration < plan.num_iterations,
+        first_non_finite=training.first_non_finite,
+        best_score=training.best_score,
+        best_members=training.best_members,
+        curves=training.curves,
+        run_dir=run_dir,
+    )
+    run_dir.write_results(outcome.as_dict())
+    if plan.config.plot:
+        _draw(outcome, run_dir)
+        plots.reward_curve(
+            outcome, read_rows(run_dir.metrics), run_dir.artifacts / "reward_curve.png"
+        )
+    return outcome
+
+
+def _evaluate_only(
+    plan: Plan, program: Program, run_dir: RunDir, compile_seconds: float
+) -> Outcome:
+    began = time.perf_counter()
+    metrics, by_episode = play_once(program)
+    outcome = Outcome(
+        plan=plan,
+        evaluation=estimates(metrics),
+        num_iterations=1,
+        seconds=time.perf_counter() - began,
+        compile_seconds=compile_seconds,
+        interrupted=False,
+        curves=by_episode,
+        run_dir=run_dir,
+    )
+    _write(outcome, metrics, run_dir)
+    return outcome
+
+
+def _write(outcome: Outcome, metrics: dict[str, np.ndarray], run_dir: RunDir) -> None:
+    run_dir.write_results(outcome.as_dict())
+    with JsonLines(run_dir.eval_metrics, resume_from=START) as log:
+        for seed in range(outcome.plan.config.num_seeds):
+            named = {
+                f"eval/{outcome.mode}/{name}": float(values[seed])
+                for name, values in metrics.items()
+            }
+            log.write({"seed": seed, "iteration": outcome.num_iterations, **named})
+    if outcome.plan.config.plot:
+        _draw(outcome, run_dir)
+
+
+def _draw(outcome: Outcome, run_dir: RunDir) -> None:
+    """Draws what an evaluation showed."""
+    plots.cooperation(outcome, run_dir.artifacts / "cooperation.png")
+    if outcome.curves is not None:
+        path = run_dir.artifacts / "inner_episodes.png"
+        plots.inner_episodes(outcome.curves, outcome.plan, path)
+
+
+def _device() -> str:
+    device = jax.devices()[0]
+    return f"{device.platform}: {device.device_kind}"

@@ -1,0 +1,249 @@
+"""Weights of a run: what its agents start from, and what it leaves."""
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from paxenv.wording import counted
+from paxenv_agents import weights
+from paxenv_agents.lineup import Slot
+from runners.config import AgentConfig, ConfigError, ExperimentConfig, load
+from runners.config.loader import load_record
+from runners.engine.experiment import RunState
+from runners.engine.program import Program, run_keys, with_agents
+from runners.planning.plan import Plan, prepare
+from runners.planning.seating import saved_params
+from runners.search.best import BestMember
+from runners.storage.checkpoints import files, tree
+from runners.storage.checkpoints.files import CheckpointError, Record, find_checkpoint
+from runners.storage.checkpoints.tree import read_arrays
+from runners.storage.run_dir import RunDir
+
+
+def save_models(plan: Plan, program: Program, run_dir: RunDir) -> None:
+    """Writes the weights of every learner in every seed."""
+    config = plan.config
+    for seed in range(config.num_seeds):
+        states = program.agents(seed)
+        for i, (slot, state) in enumerate(
+            zip(plan.experiment.slots, states, strict=True)
+        ):
+            if not slot.agent.learns:
+                continue
+            params = state.params
+            if slot.per_opponent:
+                params = jax.tree.map(lambda x: x[0], params)
+            path = run_dir.model(min(slot.players) + 1, seed)
+            _save(plan, i, seed, params, path)
+
+
+def save_best_members(
+    plan: Plan, best_members: Sequence[BestMember], run_dir: RunDir
+) -> None:
+    """Writes the weights of the best members of an evolution in every seed."""
+    for best in best_members:
+        for seed in range(plan.config.num_seeds):
+            params = jax.tree.map(lambda x, seed=seed: x[seed], best.params)
+            _save(plan, best.slot, seed, params, run_dir.best_model(best.player, seed))
+
+
+def _save(plan: Plan, index: int, seed: int, params: Any, path: Path) -> None:
+    config, slot = plan.config, plan.experiment.slots[index]
+    meta = about_weights(config, plan.game.id, index, seed)
+    weights.save_agent(path, slot.agent, params, meta, name=config.agents[index].name)
+
+
+def about_weights(
+    config: ExperimentConfig, game: str, index: int, seed_index: int
+) -> dict[str, Any]:
+    """Returns what is recorded beside weights: enough to make their game again.
+
+    Args:
+        config: The experiment.
+        game: The game's id.
+        index: Whose weights: a place among the agents.
+        seed_index: Of which of the run's seeds.
+    """
+    return {
+        "game": game,
+        "options": dict(config.env.options),
+        "player": min(config.agents[index].players, default=1) - 1,
+        "experiment": config.name,
+        "seed_index": seed_index,
+    }
+
+
+def check_models(plan: Plan) -> None:
+    """Raises ConfigError if weights are missing or belong to another agent.
+
+    Those at Weights & Biases are not fetched.
+    """
+    for _, agent, slot in _started(plan):
+        if agent.run_path is None:
+            saved_params(agent, slot.agent)
+
+
+def load_models(plan: Plan) -> dict[int, Any]:
+    """Returns training states by slot, leaves `[seeds, ...]`, of agents with weights.
+
+    They are fresh but for their parameters, and without an axis of opponents.
+
+    Raises:
+        ConfigError: If a file is missing or belongs to another agent.
+    """
+    loaded = {}
+    for i, agent, slot in _started(plan):
+        params = saved_params(agent, slot.agent)
+        per_seed = [params[s % len(params)] for s in range(plan.config.num_seeds)]
+        stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *per_seed)
+        fresh = jax.vmap(slot.agent.init_state)(
+            run_keys(plan.config.seed, plan.config.num_seeds)
+        )
+        loaded[i] = fresh.replace(params=stacked)
+    return loaded
+
+
+def _started(plan: Plan) -> Iterator[tuple[int, AgentConfig, Slot]]:
+    """Yields the agents that start from weights, with their places and slots.
+
+    Raises:
+        ConfigError: If one is no learner.
+    """
+    for i, (agent, slot) in enumerate(
+        zip(plan.config.agents, plan.experiment.slots, strict=False)
+    ):
+        if agent.model_path is None:
+            continue
+        if not slot.agent.learns:
+            raise ConfigError(
+                f"{agent.name} (player {agent.players[0]}) has no weights to load: "
+                "model_path is for learners such as PPO"
+            )
+        yield i, agent, slot
+
+
+def with_models(plan: Plan, state: RunState) -> RunState:
+    """Returns the state with the weights that agents' `model_path` names.
+
+    They are what these agents play with, and what they start afresh from. Opponents
+    with training states of their own all get the same.
+
+    Args:
+        plan: The plan.
+        state: The state of all seeds before the first iteration.
+
+    Raises:
+        ConfigError: If a file is missing or belongs to another agent.
+        ValueError: If a shape is not the slot's.
+    """
+    slots = plan.experiment.slots
+    agents, starts = list(state.agents), [None] * len(slots)
+    for i, loaded in load_models(plan).items():
+        params = loaded.params
+        if slots[i].per_opponent:
+            params = jax.tree.map(_for_opponents(plan.experiment.num_opponents), params)
+        agents[i] = agents[i].replace(params=params)
+        if slots[i].reset != "never":
+            starts[i] = params
+    state = with_agents(state, dict(enumerate(agents)))
+    if any(start is not None for start in starts):
+        state = state.replace(starts=tuple(starts))
+    return state
+
+
+def _for_opponents(num_opponents: int) -> Any:
+    """Returns what repeats weights `[seeds, ...]` as `[seeds, opponents, ...]`."""
+
+    def spread(x: jax.Array) -> jax.Array:
+        return jnp.repeat(x[:, None], num_opponents, axis=1)
+
+    return spread
+
+
+def export_weights(
+    path: str | os.PathLike[str],
+    out: str | os.PathLike[str],
+    *,
+    player: int = 1,
+    seed_index: int = 0,
+) -> Path:
+    """Writes one agent's weights and returns the file.
+
+    Nothing that training would need comes with them: no optimiser, no keys. Only the
+    agent's parameters are read.
+
+    Args:
+        path: A checkpoint, a run directory or its folder of checkpoints (the latest).
+        out: `models/player1`, with or without `.msgpack`; a `.json` comes beside it.
+        player: Whose agent, counted from 1.
+        seed_index: Which of the run's seeds.
+
+    Raises:
+        CheckpointError: If there is no such agent or seed, or the checkpoint does not
+            say what was trained.
+    """
+    path = find_checkpoint(os.fspath(path))
+    record = files.read_record(path)
+    plan = prepare(_config(path, record))
+    index = _slot(plan, player)
+    slot = plan.experiment.slots[index]
+    params = _params(path, record, index, slot.agent, seed_index)
+    if slot.per_opponent:
+        params = jax.tree.map(lambda x: x[0], params)
+    about = about_weights(plan.config, plan.game.id, index, seed_index)
+    meta = {**about, "env_steps": record.step}
+    name = plan.config.agents[index].name
+    return weights.save_agent(out, slot.agent, params, meta, name=name)
+
+
+def _config(path: Path, record: Record) -> ExperimentConfig:
+    """Returns the config a checkpoint was saved with, or else its run directory's."""
+    config = record.meta.get("config")
+    if isinstance(config, Mapping) and "agents" in config:
+        return load_record(config, str(path))
+    for folder in path.parents:
+        if (folder / "meta.json").is_file():
+            return load(config_file=RunDir.open(folder).config)
+    raise CheckpointError(
+        f"{path} does not say which agents were trained, and is in no run directory: "
+        "restore it with CheckpointStore and call paxenv_agents.weights.save_agent"
+    )
+
+
+def _slot(plan: Plan, player: int) -> int:
+    for index, slot in enumerate(plan.experiment.slots):
+        if player - 1 in slot.players:
+            if slot.agent.learns:
+                return index
+            name = plan.config.agents[index].name
+            raise CheckpointError(
+                f"player {player} is {name}, which has no weights: --player names a "
+                "learner"
+            )
+    raise CheckpointError(
+        f"there is no player {player}: {plan.title} has players 1 to "
+        f"{plan.env.num_players}"
+    )
+
+
+def _params(path: Path, record: Record, index: int, agent: Any, seed_index: int) -> Any:
+    """Returns one seed's parameters of an agent, in the structure of its policy."""
+    template = jax.eval_shape(agent.init_state, jax.random.key(0)).params
+    root = f"outer/agents/{index}/params"
+    names = {name: f"{root}/{name}" for name in tree.named_leaves(template)}
+    known = [
+        record.entries[entry] for entry in names.values() if entry in record.entries
+    ]
+    num_seeds = min((shape[0] for shape, _ in known), default=0)
+    if known and not 0 <= seed_index < num_seeds:
+        raise CheckpointError(
+            f"seed index {seed_index} is not in {path}: it holds "
+            f"{counted(num_seeds, 'seed')}, counted from 0"
+        )
+    arrays = read_arrays(path, list(names.values()))
+    leaves = [arrays[entry][seed_index] for entry in names.values()]
+    return jax.tree.unflatten(jax.tree.structure(template), leaves)

@@ -1,0 +1,473 @@
+"""What the functions `train_*` share: one learner, one game, and a RunnerConfig."""
+
+import contextlib
+import dataclasses
+import logging
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from paxenv.paths import local_path
+from paxenv_agents.agent import Agent
+from paxenv_agents.lineup import Slot
+from paxenv_agents.types import TrainingState
+from runners.engine.experiment import Experiment
+from runners.engine.joined_rows import JoinedRows
+from runners.engine.program import (
+    EVALUATION,
+    Program,
+    initial_state,
+    run_keys,
+    with_agents,
+)
+from runners.engine.rows import RETURNS
+from runners.report import plots
+from runners.session import host_replay, progress
+from runners.session.host_replay import HostReplayProgram
+from runners.session.loop import Chunk, Interrupt, Interval, Loop, Task
+from runners.session.runner_config import RunnerConfig
+from runners.session.whole_episodes import greedy_statistics
+from runners.storage.checkpoints import settings
+from runners.storage.checkpoints.files import DamagedError, find_checkpoint, read_record
+from runners.storage.checkpoints.journal import Journal
+from runners.storage.checkpoints.store import CheckpointStore, StartRule, start_rule
+from runners.storage.jsonl import JsonLines
+from runners.storage.places import check_writable, locked
+from runners.storage.run_dir import RunDir
+from runners.storage.sinks import Position, numbers
+
+#: Most iterations of one compiled call.
+CHUNK = 256
+RETURN = "episode/return/player_1"
+COUNT = "episode/count"
+BUFFERS = ("device", "host")
+PICTURE = "reward_curve.png"
+#: Fields of a RunnerConfig that are no settings of a training, or are among its others.
+NOT_SETTINGS = (
+    *("resume", "overwrite", "checkpoint_dir", "plot", "change_rates", "progress"),
+    *("seed", "num_envs", "buffer_size", "warmup_steps"),
+)
+
+logger = logging.getLogger(__name__)
+
+Callback = Callable[[int, TrainingState, dict[str, float]], None]
+
+
+@dataclasses.dataclass
+class Trainer:
+    """Trains one agent in one game, with everything that a RunnerConfig asks for.
+
+    Attributes:
+        agent: The learner.
+        env: A game of one player.
+        env_params: Its numbers.
+        config: How long, how often.
+        games: Games in parallel over all devices.
+        mesh: The devices; None: the default one.
+        run_dir: Where rows and the picture go; None: nowhere.
+        buffer: Where replay lies: one of `BUFFERS`.
+        callback: Told `(step, agent state, metrics)` every `log_interval` steps.
+    """
+
+    agent: Agent
+    env: Any
+    env_params: Any
+    config: RunnerConfig
+    games: int
+    mesh: Any = None
+    run_dir: RunDir | None = None
+    buffer: str = "device"
+    callback: Callback | None = None
+
+    def __post_init__(self) -> None:
+        if self.buffer not in BUFFERS:
+            raise ValueError(f"buffer must be one of {BUFFERS}, got {self.buffer!r}")
+        for folder in self._folders:
+            check_writable(folder, for_checkpoints=True)
+        steps = self.agent.rollout_length(self.games)
+        per_iteration = steps * self.games
+        self.num_iterations = self.config.total_timesteps // per_iteration
+        if self.num_iterations < 1:
+            raise ValueError(
+                f"total_timesteps={self.config.total_timesteps} is less than one "
+                f"iteration, {self.games} games of {steps} steps: {per_iteration}"
+            )
+        agent = self.agent.planned(self.num_iterations)
+        agent.check_batch(steps, self.games)
+        self._settings = self._all_settings()
+        self._rule = self._checked_rule()
+        self._check_picture()
+        self.experiment = Experiment(
+            env=self.env,
+            slots=(Slot(agent),),
+            num_games=self.games,
+            num_steps=steps,
+            chunk_size=CHUNK,
+            keep_returns=not agent.on_policy,
+            keep_parts=True,
+            mesh=self.mesh,
+        )
+        with self._shown():
+            self.program = self._program()
+        self.history: dict[str, np.ndarray] = {}
+        self.episode_returns: list[float] = []
+        self.metrics_log: list[dict[str, Any]] = []
+        self._joined = JoinedRows(self.env)
+        self._rows: JsonLines | None = None
+        self._evaluations: JsonLines | None = None
+        self._saved, self._seconds = -1, 0.0
+        self._written = {"iterations": 0, "returns": 0, "rows": 0}
+
+    def _program(self) -> Program | HostReplayProgram:
+        seed = self.config.seed
+        start = self.experiment, run_keys(seed), self.env_params
+        if self.buffer == "device":
+            return Program(self.experiment, initial_state(*start))
+        fresh = host_replay.initial_state(*start)
+        return HostReplayProgram(self.experiment, fresh, seed)
+
+    @property
+    def state(self) -> TrainingState:
+        """The learner's training state."""
+        return jax.tree.map(lambda x: x[0], self.program.state.agents[0])
+
+    def run(self, keep: tuple[str, ...] = ()) -> None:
+        """Trains to the end.
+
+        Args:
+            keep: Metrics of which `history` holds every iteration, `[num_iterations]`.
+                With those of episodes among them the picture shows their means.
+
+        Raises:
+            FileExistsError: If there are checkpoints and the config says neither
+                `resume` nor `overwrite`.
+            NonFiniteError: If training diverges.
+            ValueError: If the budget is less than what the checkpoint has used.
+            KeyboardInterrupt: After Ctrl-C, once the state is saved.
+            InUseError: If another run is writing to the same folders.
+        """
+        with locked(*self._folders):
+            self._run(keep)
+
+    @property
+    def _folders(self) -> list[Path]:
+        """Where this process writes."""
+        if jax.process_index() != 0:
+            return []
+        rows = None if self.run_dir is None else self.run_dir.path
+        places = (self.config.checkpoint_dir, rows)
+        return [local_path(place) for place in places if place is not None]
+
+    def _run(self, keep: tuple[str, ...]) -> None:
+        nan = np.full(self.num_iterations, np.nan, np.float32)
+        self.history = {name: nan.copy() for name in keep}
+        store = self._open_store()
+        try:
+            position = self._start(store)
+            self._open_logs(position)
+            with Interrupt() as interrupt, self._shown() as line:
+                line.doing("compiling", "training")
+                self._loop(store, line).run(lambda: interrupt.requested)
+                self._save(store)
+        finally:
+            if store is not None:
+                store.close()
+            self._close_logs()
+        if self.program.iteration < self.num_iterations:
+            raise KeyboardInterrupt
+        if self.config.plot:
+            self._plot()
+
+    def _shown(self) -> contextlib.AbstractContextManager[progress.Line]:
+        title = f"{type(self.agent).__name__} in {self.env.name}"
+        asked = self.config.progress and jax.process_index() == 0
+        return progress.shown(title, self.num_iterations, asked=asked)
+
+    def _loop(self, store: CheckpointStore | None, line: progress.Line) -> Loop:
+        per_iteration = self.experiment.steps_per_iteration
+        config = self.config
+        tasks = [
+            Task(Interval(config.log_interval, per_iteration), self._log),
+            Task(Interval(config.eval_every, per_iteration), self._evaluate),
+        ]
+        if store is not None:
+            interval = Interval(config.checkpoint_interval, per_iteration)
+            tasks.append(Task(interval, lambda _: self._save(store)))
+        program: Any = self.program
+        return Loop(
+            program,
+            self.num_iterations,
+            on_chunk=(self._keep, lambda chunk: line.advance(chunk.last)),
+            tasks=tasks,
+            seconds=self._seconds,
+        )
+
+    def _keep(self, chunk: Chunk) -> None:
+        self._seconds = chunk.seconds
+        self._joined.add(chunk.rows)
+        for name, values in self.history.items():
+            values[chunk.first : chunk.last] = chunk.rows[name][0]
+        if RETURNS in chunk.rows:
+            ended = chunk.rows[RETURNS][0]  # in the order of iterations, steps, games
+            self.episode_returns += ended[~np.isnan(ended)].tolist()
+
+    def _log(self, chunk: Chunk) -> None:
+        row = numbers({name: x[0] for name, x in self._joined.take().items()})
+        row["time/seconds"] = round(chunk.seconds, 3)
+        step = self.program.env_steps
+        self.metrics_log.append({"step": step, **row})
+        if self._rows is not None:
+            self._rows.log(step, self.program.iteration, row)
+            self._rows.flush()
+        if self.callback is not None:
+            self.callback(step, self.state, row)
+
+    def _evaluate(self, chunk: Chunk) -> None:
+        del chunk
+        step = self.program.env_steps
+        (key,) = run_keys(self.config.seed, evaluation=True)
+        named = greedy_statistics(
+            self.experiment.slots[0].agent,
+            self.state,
+            self.env,
+            self.env_params,
+            jax.random.fold_in(jax.random.fold_in(key, EVALUATION), step % 2**31),
+            self.config.eval_episodes,
+        )
+        self.metrics_log.append({"step": step, **named})
+        if self._evaluations is not None:
+            self._evaluations.log(step, self.program.iteration, named)
+            self._evaluations.flush()
+
+    # How it begins.
+
+    def _all_settings(self) -> dict[str, Any]:
+        """Returns what this training is made of, for the records of its checkpoints."""
+        config = dataclasses.asdict(self.config)
+        return settings.settings_of(
+            *(self.agent, self.env, self.env_params),
+            seed=self.config.seed,
+            num_games=self.games,
+            buffer=self.buffer,
+            runner={k: v for k, v in config.items() if k not in NOT_SETTINGS},
+        )
+
+    def _checked_rule(self) -> StartRule:
+        """Returns how it begins, and refuses what cannot, before anything is compiled.
+
+        Raises:
+            FileExistsError: If another training has left something in its place.
+            ValueError: If it cannot go on from what is there.
+        """
+        config, rule = self.config, "fresh"
+        if config.overwrite and config.checkpoint_dir is None and self.run_dir is None:
+            raise ValueError(
+                "overwrite=True deletes what is in checkpoint_dir and run_dir, and "
+                "neither is given"
+            )
+        if config.checkpoint_dir is not None:
+            rule = start_rule(
+                config.checkpoint_dir, resume=config.resume, overwrite=config.overwrite
+            )
+        if rule == "resume":
+            # A damaged one gives way to the one before it, where that is read.
+            with contextlib.suppress(DamagedError):
+                self._changes(find_checkpoint(config.checkpoint_dir or ""))
+        old = [p for p in self._log_files() if p.is_file() and p.stat().st_size]
+        if old and not config.resume and not config.overwrite:
+            raise FileExistsError(
+                f"{old[0]} holds the rows of another training: overwrite=True deletes "
+                "them, resume=True with checkpoint_dir goes on, or name another run_dir"
+            )
+        return rule
+
+    def _changes(self, path: Path) -> list[settings.Difference]:
+        """Returns the settings that are others than those of a checkpoint.
+
+        Raises:
+            ValueError: If a setting differs that may not, or there is less to do than
+                has been done.
+        """
+        record, config = read_record(path), self.config
+        by_rates = self.agent.traced_options
+        changes = settings.changed(
+            record.meta,
+            self._settings,
+            origin=path,
+            free=("runner",),
+            rates=by_rates if config.change_rates else (),
+            cure=(
+                "Give it what it was trained with, or name another checkpoint_dir"
+                f"{settings.how_to_change(by_rates)}"
+            ),
+        )
+        if int(record.meta["iteration"]) > self.num_iterations:
+            raise ValueError(
+                f"total_timesteps={config.total_timesteps} is less than the "
+                f"{record.meta['env_steps']} steps of the checkpoint {path}"
+            )
+        return changes
+
+    def _start(self, store: CheckpointStore | None) -> Position | None:
+        """Begins afresh or from the latest checkpoint, and returns where."""
+        if self._rule != "resume" or store is None:
+            self._clear(store)
+            return None
+        changes: list[settings.Difference] = []
+
+        def template(path: Path) -> Any:
+            changes[:] = self._changes(path)
+            return self._saveable()
+
+        state, meta = store.restore(template)
+        agent = self.experiment.slots[0].agent
+        run = state["run"]
+        learner = settings.with_rates(run.agents[0], agent, changes)
+        self.program.load(with_agents(run, {0: learner}))
+        if isinstance(self.program, HostReplayProgram):
+            self.program.load_ring(state["replay"], meta["generator"])
+        self._load_history(store, meta)
+        self._joined.load(meta.get("rows"))
+        self._saved, self._seconds = self.program.iteration, meta["seconds"]
+        if changes:
+            told = "; ".join(map(str, changes))
+            logger.warning("going on from step %d with %s", meta["env_steps"], told)
+        return Position(self.program.iteration, self.program.env_steps)
+
+    def _clear(self, store: CheckpointStore | None) -> None:
+        """Deletes what an earlier training has left, one that was killed too."""
+        if store is not None:
+            store.clear()
+        if jax.process_index() != 0:
+            return
+        if store is not None:
+            Journal(store.folder).clear()
+        folder = self._picture_folder()
+        for path in (*self._log_files(), *([folder / PICTURE] if folder else [])):
+            path.unlink(missing_ok=True)
+
+    # Checkpoints.
+
+    def _open_store(self) -> CheckpointStore | None:
+        config = self.config
+        if config.checkpoint_dir is None:
+            return None
+        return CheckpointStore(
+            config.checkpoint_dir,
+            max_to_keep=config.max_checkpoints,
+            keep_period=config.keep_period,
+        )
+
+    def _saveable(self) -> dict[str, Any]:
+        saved: dict[str, Any] = {"run": self.program.state}
+        if isinstance(self.program, HostReplayProgram):
+            saved["replay"] = self.program.saved_ring()
+        return saved
+
+    def _save(self, store: CheckpointStore | None) -> None:
+        if store is None or self._saved == self.program.iteration:
+            return
+        self._saved = self.program.iteration
+        meta = {
+            settings.SETTINGS: self._settings,
+            "agent": type(self.agent).__name__,
+            "iteration": self.program.iteration,
+            "env_steps": self.program.env_steps,
+            "seed": self.config.seed,
+            "seconds": self._seconds,
+            "history": self._save_history(store),
+            "rows": self._joined.saved(),
+        }
+        if isinstance(self.program, HostReplayProgram):
+            meta["generator"] = self.program.generator
+        store.save(self.program.env_steps, self._saveable(), meta)
+
+    def _save_history(self, store: CheckpointStore) -> dict[str, int]:
+        """Appends what is new to the journal, and returns its sizes."""
+        journal, done = Journal(store.folder), self._written
+        now = self._gathered()
+        if jax.process_index() == 0:
+            new = slice(done["iterations"], now["iterations"])
+            for name, values in self.history.items():
+                journal.add_numbers(_file_name(name), values[new])
+            journal.add_numbers(
+                "episode_returns", self.episode_returns[done["returns"] :]
+            )
+            journal.add_rows("metrics_log", self.metrics_log[done["rows"] :])
+        self._written = now
+        return journal.sizes()
+
+    def _gathered(self) -> dict[str, int]:
+        """Returns how long the lists are that the journal keeps."""
+        return {
+            "iterations": self.program.iteration,
+            "returns": len(self.episode_returns),
+            "rows": len(self.metrics_log),
+        }
+
+    def _load_history(self, store: CheckpointStore, meta: dict[str, Any]) -> None:
+        journal, sizes = Journal(store.folder), meta["history"]
+        for name, values in self.history.items():
+            saved = journal.numbers(_file_name(name), sizes)
+            values[: saved.size] = saved
+        self.episode_returns = journal.numbers("episode_returns", sizes).tolist()
+        self.metrics_log = journal.rows("metrics_log", sizes)
+        if jax.process_index() == 0:
+            journal.cut(sizes)
+        self._written = self._gathered()
+
+    # Files.
+
+    def _open_logs(self, position: Position | None) -> None:
+        if self.run_dir is not None and jax.process_index() == 0:
+            run = self.run_dir
+            self._rows = JsonLines(run.metrics, resume_from=position)
+            self._evaluations = JsonLines(run.eval_metrics, resume_from=position)
+
+    def _close_logs(self) -> None:
+        for log in (self._rows, self._evaluations):
+            if log is not None:
+                log.close()
+
+    def _log_files(self) -> list[Path]:
+        run = self.run_dir
+        return [] if run is None else [run.metrics, run.eval_metrics]
+
+    def _picture_folder(self) -> Path | None:
+        if self.run_dir is not None:
+            return self.run_dir.artifacts
+        directory = self.config.checkpoint_dir
+        return None if directory is None else Path(directory)
+
+    def _check_picture(self) -> None:
+        if self.config.plot and self._picture_folder() is None:
+            warnings.warn(
+                f"plot=True has no place for {PICTURE}: give run_dir or "
+                "checkpoint_dir, or plot=False",
+                stacklevel=6,
+            )
+
+    def _plot(self) -> None:
+        """Draws the returns of the episodes that have ended."""
+        folder = self._picture_folder()
+        if folder is None or jax.process_index() != 0:
+            return
+        if RETURN in self.history:
+            per_iteration = self.experiment.steps_per_iteration
+            ended = self.history[COUNT] > 0
+            steps = per_iteration * (1 + np.flatnonzero(ended))
+            drawn = plots.draw_means(
+                folder / PICTURE, steps, self.history[RETURN][ended]
+            )
+        else:
+            drawn = plots.draw(folder / PICTURE, self.episode_returns)
+        if not drawn:
+            logger.warning("no episode has ended, so there is no %s", PICTURE)
+
+
+def _file_name(metric: str) -> str:
+    return metric.replace("/", ".")

@@ -1,0 +1,223 @@
+"""What a training is made of, as JSON: written into records, compared on going on.
+
+`described` keeps it small: an array of many numbers is told by its shape and a digest.
+"""
+
+import dataclasses
+import hashlib
+import json
+import os
+from collections.abc import Collection, Mapping
+from typing import Any, NamedTuple
+
+import gymnasium
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import linen as nn
+
+from runners.storage.checkpoints.files import CheckpointError
+
+#: Key of the settings in a checkpoint's `meta`.
+SETTINGS = "settings"
+#: Arrays of at most so many numbers are shown in full.
+SHOWN = 64
+#: Most differences that one message names.
+MOST_NAMED = 8
+#: Where the options of the agent are; messages leave it out.
+OPTIONS = "agent.config."
+#: Options of the agent that are without effect on networks that were given.
+OF_NETWORKS = (
+    *("hidden_sizes", "activation", "shared_torso", "conv_channels", "kernel_size"),
+)
+
+
+class Difference(NamedTuple):
+    """A setting that is not what it was.
+
+    Attributes:
+        name: Its name, such as `agent.config.n_steps` or `params.payoff_matrix`.
+        saved: What the checkpoint was written with; `ABSENT` if nothing of the kind.
+        now: What it is now.
+    """
+
+    name: str
+    saved: Any
+    now: Any
+
+    @property
+    def option(self) -> str:
+        """The name as the user wrote it."""
+        return self.name.removeprefix(OPTIONS)
+
+    def __str__(self) -> str:
+        return f"{self.option} is {_shown(self.now)}, was {_shown(self.saved)}"
+
+
+ABSENT = "(absent)"
+
+
+def settings_of(agent: Any, env: Any, params: Any, **more: Any) -> dict[str, Any]:
+    """Returns the settings of one agent's training, as JSON values of bounded size.
+
+    Args:
+        agent: The learner as it was given, without a plan of its updates.
+        env: The game, or an environment of Gymnasium.
+        params: The game's numbers.
+        **more: Other settings by name, such as the seed and the number of games.
+    """
+    settings = {"agent": agent, "game": env, "params": params, **more}
+    told = {name: described(value) for name, value in settings.items()}
+    if getattr(agent, "actor", None) is not None:
+        # Networks that were given have widths of their own.
+        for option in OF_NETWORKS:
+            told["agent"]["config"].pop(option, None)
+    return told
+
+
+def described(value: Any) -> Any:
+    """Returns JSON values from which one can see what something is, or that it changed.
+
+    Dataclasses are shown field by field, small arrays in full, large ones by shape,
+    dtype and digest, functions and other objects by their names.
+    """
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, jax.Array | np.ndarray | np.generic):
+        return _described_array(value)
+    if isinstance(value, Mapping):
+        return {str(key): described(part) for key, part in value.items()}
+    if isinstance(value, tuple | list):
+        return [described(part) for part in value]
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    if isinstance(value, type) or not dataclasses.is_dataclass(value):
+        return _described_object(value)
+    left_out = ("parent", "name") if isinstance(value, nn.Module) else ()
+    fields = {
+        field.name: getattr(value, field.name)
+        for field in dataclasses.fields(value)
+        if field.name not in left_out
+    }
+    # Spaces follow from the game.
+    parts = {
+        name: described(part)
+        for name, part in fields.items()
+        if not isinstance(part, gymnasium.Space)
+    }
+    return {"class": _name_of(type(value)), **parts}
+
+
+def differences(saved: Mapping[str, Any], now: Mapping[str, Any]) -> list[Difference]:
+    """Returns what differs between two settings, by name."""
+    old, new = _flat(saved), _flat(now)
+    names = dict.fromkeys([*new, *old])
+    found = [Difference(n, old.get(n, ABSENT), new.get(n, ABSENT)) for n in names]
+    return [d for d in found if json.dumps(d.saved) != json.dumps(d.now)]
+
+
+def changed(
+    meta: Mapping[str, Any],
+    now: Mapping[str, Any],
+    *,
+    origin: Any,
+    free: Collection[str],
+    rates: Collection[str] = (),
+    cure: str,
+) -> list[Difference]:
+    """Returns which settings go on with a new value; refuses a difference elsewhere.
+
+    Args:
+        meta: What a checkpoint says; a checkpoint without settings is not compared.
+        now: The settings of the training that is to go on from it.
+        origin: The checkpoint, for messages.
+        free: Names of settings, or of groups of them, that may change.
+        rates: Options of the agent that may change.
+        cure: What to do about the others, a whole clause for the message.
+
+    Raises:
+        CheckpointError: If something else differs; names it with both values.
+    """
+    if SETTINGS not in meta:
+        return []
+    found = differences(meta[SETTINGS], now)
+    allowed = {*free, *(f"{OPTIONS}{name}" for name in rates)}
+    refused = [d for d in found if not _within(d.name, allowed)]
+    if refused:
+        told = "; ".join(map(str, refused[:MOST_NAMED]))
+        if len(refused) > MOST_NAMED:
+            told += f"; and {len(refused) - MOST_NAMED} more"
+        raise CheckpointError(f"{origin} belongs to another training: {told}. {cure}")
+    return found
+
+
+def how_to_change(rates: Collection[str]) -> str:
+    """Returns the clause about numbers of the agent that may change, if it has any."""
+    if not rates:
+        return ""
+    return (
+        "; change_rates=True goes on with other numbers of the algorithm, which are "
+        f"{', '.join(sorted(rates))}"
+    )
+
+
+def with_rates(state: Any, agent: Any, changes: Collection[Difference]) -> Any:
+    """Returns a training state whose traced numbers are the agent's where they changed.
+
+    Args:
+        state: The training state; its hyperparameters may have leading axes.
+        agent: Whose config has the new numbers.
+        changes: What changed; all that is no hyperparameter is passed over.
+    """
+    wanted = agent.initial_hyper() if changes and hasattr(state, "hyper") else {}
+    names = {d.option for d in changes if d.name.startswith(OPTIONS)} & set(wanted)
+    if not names:
+        return state
+    new = {name: jnp.full_like(state.hyper[name], wanted[name]) for name in names}
+    return state.replace(hyper={**state.hyper, **new})
+
+
+def _within(name: str, allowed: Collection[str]) -> bool:
+    """Whether a name is one that may change, or lies in such a group."""
+    parts = name.split(".")
+    return any(".".join(parts[:n]) in allowed for n in range(1, len(parts) + 1))
+
+
+def _flat(value: Any, prefix: str = "") -> dict[str, Any]:
+    """Returns nested mappings as one, with names of all levels joined by dots."""
+    flat: dict[str, Any] = {}
+    for key, part in value.items():
+        name = f"{prefix}{key}"
+        flat |= _flat(part, f"{name}.") if isinstance(part, dict) else {name: part}
+    return flat
+
+
+def _described_array(array: Any) -> Any:
+    if jnp.issubdtype(array.dtype, jax.dtypes.prng_key):
+        array = jax.random.key_data(array)
+    array = np.asarray(array)
+    if array.size <= SHOWN:
+        return array.astype(float).tolist() if _is_low(array) else array.tolist()
+    digest = hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest()
+    return f"{array.dtype}{list(array.shape)} {digest[:16]}"
+
+
+def _is_low(array: np.ndarray) -> bool:
+    """Whether the dtype is one that Python has no number for, such as bfloat16."""
+    return array.dtype.kind == "V" or array.dtype.name == "bfloat16"
+
+
+def _described_object(value: Any) -> str:
+    """Returns the name of a class, a function, or of the class of something else."""
+    spec = getattr(value, "spec", None)
+    if isinstance(value, gymnasium.Env | gymnasium.vector.VectorEnv) and spec:
+        return f"{_name_of(type(value))} of {spec.id}"
+    return _name_of(value if hasattr(value, "__qualname__") else type(value))
+
+
+def _name_of(value: Any) -> str:
+    return f"{value.__module__}.{value.__qualname__}"
+
+
+def _shown(value: Any) -> str:
+    return str(value) if value is ABSENT else repr(value)

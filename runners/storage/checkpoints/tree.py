@@ -1,0 +1,290 @@
+"""A state as named arrays, and back: what is stored, compared and inspected.
+
+Names are the fields, keys and positions on the way to an array, such as
+`outer/agents/0/opt_state/1/mu/kernel`. Empty parts of a state hold no array and need no
+name: the template of a restore has them.
+"""
+
+import os
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import orbax.checkpoint as ocp
+
+from runners.storage.checkpoints import files
+from runners.storage.checkpoints.files import (
+    CheckpointError,
+    DamagedError,
+    find_checkpoint,
+)
+
+Entry = tuple[tuple[int, ...], str]
+#: Most entries that one message names.
+_MOST_NAMED = 8
+
+
+def named_leaves(tree: Any) -> dict[str, Any]:
+    """Returns the arrays of a tree by name.
+
+    Raises:
+        TypeError: If a leaf is no array; names it.
+        ValueError: If two leaves have one name.
+    """
+    named: dict[str, Any] = {}
+    for path, leaf in jax.tree_util.tree_flatten_with_path(tree)[0]:
+        name = jax.tree_util.keystr(path, simple=True, separator="/") or "value"
+        if not hasattr(leaf, "shape") or not hasattr(leaf, "dtype"):
+            raise TypeError(
+                f"{name} is {leaf!r} of type {type(leaf).__name__}: a state that is "
+                "saved holds arrays only; use jnp.asarray"
+            )
+        if name in named:
+            raise ValueError(f"two entries of the state are both named {name}")
+        named[name] = leaf
+    return named
+
+
+def entries(named: Mapping[str, Any]) -> dict[str, Entry]:
+    """Returns shape and dtype by name; a typed key's dtype is `key<...>`."""
+    return {
+        name: (tuple(leaf.shape), str(leaf.dtype))
+        for name, leaf in sorted(named.items())
+    }
+
+
+def storable(named: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns what is written: keys as their data, arrays without elements left out."""
+    return {
+        name: jax.random.key_data(leaf) if _is_key(leaf) else leaf
+        for name, leaf in named.items()
+        if leaf.size
+    }
+
+
+def check_entries(
+    saved: Mapping[str, Entry],
+    expected: Mapping[str, Entry],
+    origin: Any,
+    *,
+    allow_missing: bool = False,
+) -> list[str]:
+    """Compares what was saved with what a template expects; returns missing names.
+
+    Args:
+        saved: Entries of the checkpoint.
+        expected: Entries of the template.
+        origin: The checkpoint, for messages.
+        allow_missing: Whether entries of the template may be missing.
+
+    Raises:
+        CheckpointError: If entries are missing, surplus, or of another shape or dtype;
+            names them.
+    """
+    missing = [name for name in expected if name not in saved]
+    faults = [] if allow_missing else [f"{name} is missing" for name in missing]
+    faults += [f"{name} is surplus" for name in saved if name not in expected]
+    for name, (shape, dtype) in expected.items():
+        has_shape, has_dtype = saved.get(name, (shape, dtype))
+        if tuple(has_shape) != tuple(shape):
+            faults.append(f"{name} has shape {tuple(has_shape)}, expected {shape}")
+        elif has_dtype != dtype:
+            faults.append(f"{name} has dtype {has_dtype}, expected {dtype}")
+    if faults:
+        shown = "; ".join(faults[:_MOST_NAMED])
+        more = len(faults) - _MOST_NAMED
+        raise CheckpointError(
+            f"{origin} does not fit this state: {shown}"
+            + (f"; and {more} more" if more > 0 else "")
+        )
+    return missing
+
+
+def goes_straight_to_devices(leaf: Any) -> bool:
+    """Whether an array is read right into the template's sharding.
+
+    Others pass through the host: keys, host arrays, and uncommitted arrays, which must
+    stay uncommitted, or else the next call would compile anew.
+    """
+    if _is_of_the_host(leaf) or _is_key(leaf) or _is_weak(leaf):
+        return False
+    return getattr(leaf, "sharding", None) is not None and _is_committed(leaf)
+
+
+def like(leaf: Any, stored: Any) -> Any:
+    """Returns a stored array as what the template has in its place.
+
+    Args:
+        leaf: The template's array, or its `jax.ShapeDtypeStruct`.
+        stored: What was read: a NumPy array, or an array already in place.
+    """
+    if _is_of_the_host(leaf) or goes_straight_to_devices(leaf):
+        return stored
+    if _is_key(leaf):
+        # A key made from the dtype tells its implementation, also for a struct.
+        impl = jax.random.key_impl(jnp.empty((), leaf.dtype))
+        value = jax.random.wrap_key_data(jnp.array(stored), impl=impl)
+    elif _is_weak(leaf):
+        zero = jnp.asarray(leaf.dtype.type(0).item())
+        value = jnp.broadcast_to(zero, leaf.shape).at[...].set(stored)
+    else:
+        value = jnp.array(stored, dtype=leaf.dtype)
+    sharding = getattr(leaf, "sharding", None)
+    if sharding is not None and _is_committed(leaf):
+        value = jax.device_put(value, sharding)
+    return value
+
+
+def without_elements(leaf: Any) -> np.ndarray:
+    """Returns an array that was not written because it has no elements."""
+    if _is_key(leaf):
+        data = jax.eval_shape(jax.random.key_data, leaf)
+        return np.zeros(data.shape, data.dtype)
+    return np.zeros(leaf.shape, leaf.dtype)
+
+
+def _is_of_the_host(leaf: Any) -> bool:
+    """Whether NumPy holds it: also one number, of 64 bits where JAX has but 32."""
+    return isinstance(leaf, np.ndarray | np.generic)
+
+
+def _is_key(leaf: Any) -> bool:
+    return jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+
+
+def _is_weak(leaf: Any) -> bool:
+    return bool(getattr(leaf, "weak_type", False))
+
+
+def _is_committed(leaf: Any) -> bool:
+    """Whether an array is bound to its devices; a struct with a sharding is."""
+    return bool(getattr(leaf, "committed", True))
+
+
+#: Folders are made before `save` returns, not in the background. A folder that cannot
+#: be made is then an error of `save` itself. And orbax tells who writes into a folder
+#: that it is there by the number of "the current save", of which a process has one: of
+#: two threads that save, each in a place of its own, one would write too early.
+SYNCHRONOUS_FOLDERS = ocp.options.AsyncOptions(create_directories_asynchronously=False)
+
+
+def restore_checkpoint(
+    path: str | os.PathLike[str], template: Any, *, allow_missing: bool = False
+) -> tuple[Any, dict[str, Any]]:
+    """Returns (state, meta) of a checkpoint.
+
+    The state has exactly the structure of the template, with the template's shardings
+    on the devices of this process, whatever devices it was saved from.
+
+    Args:
+        path: One checkpoint, or what `find_checkpoint` makes one of.
+        template: A state of the same structure: arrays, or `jax.ShapeDtypeStruct`s.
+        allow_missing: Whether entries of the template may be missing, as in files of
+            an older version: then the template's own arrays stand there, and a
+            warning names them.
+
+    Raises:
+        CheckpointError: If entries are missing, surplus, or of another shape or dtype.
+        DamagedError: If the files are damaged.
+    """
+    path = find_checkpoint(os.fspath(path))
+    record = files.read_record(path)
+    named = named_leaves(template)
+    missing = check_entries(
+        record.entries, entries(named), path, allow_missing=allow_missing
+    )
+    if missing:
+        warnings.warn(
+            f"{path} has no {', '.join(missing)}: kept as in a fresh state",
+            stacklevel=2,
+        )
+    wanted = {name: leaf for name, leaf in named.items() if name not in missing}
+    restored = {name: leaf for name, leaf in named.items() if name in missing}
+    stored = _read(path, {n: leaf for n, leaf in wanted.items() if leaf.size})
+    for name, leaf in wanted.items():
+        data = stored[name] if leaf.size else without_elements(leaf)
+        restored[name] = like(leaf, data)
+    structure = jax.tree.structure(template)
+    leaves = [restored[name] for name in named]
+    return jax.tree.unflatten(structure, leaves), dict(record.meta)
+
+
+def restore_first_whole(
+    paths: Sequence[Path], template: Any, *, allow_missing: bool = False
+) -> tuple[Any, dict[str, Any]]:
+    """Returns (state, meta) of the first checkpoint that is not damaged.
+
+    A warning names each one that is.
+
+    Args:
+        paths: At least one checkpoint, the one that is wanted most first.
+        template: As in `restore_checkpoint`, or a function that returns it for a path.
+        allow_missing: As in `restore_checkpoint`.
+
+    Raises:
+        CheckpointError: As `restore_checkpoint`; DamagedError if all are damaged.
+    """
+    for path, is_last in zip(paths, (*[False] * (len(paths) - 1), True), strict=True):
+        try:
+            wanted = template(path) if callable(template) else template
+            return restore_checkpoint(path, wanted, allow_missing=allow_missing)
+        except DamagedError as error:
+            if is_last:
+                raise
+            warnings.warn(f"{error}; the one before it is taken", stacklevel=2)
+    raise ValueError("there is no path to restore from")
+
+
+def read_arrays(
+    path: str | os.PathLike[str], names: Sequence[str]
+) -> dict[str, np.ndarray]:
+    """Returns some entries of a checkpoint as host arrays, keys as their data.
+
+    Raises:
+        CheckpointError: If an entry is missing, or the files are damaged.
+    """
+    path = find_checkpoint(os.fspath(path))
+    known = files.read_record(path).entries
+    missing = [name for name in names if name not in known]
+    if missing:
+        raise CheckpointError(f"{path} has no {', '.join(missing)}")
+    empty = {n: np.zeros(known[n][0]) for n in names if 0 in known[n][0]}
+    return _read(path, {n: np.zeros(()) for n in names if n not in empty}) | empty
+
+
+def handler() -> ocp.CompositeCheckpointHandler:
+    """Returns what writes and reads the two parts of a checkpoint."""
+    return ocp.CompositeCheckpointHandler(
+        composite_options=ocp.CompositeOptions(async_options=SYNCHRONOUS_FOLDERS),
+        **{
+            files.STATE_ITEM: ocp.PyTreeCheckpointHandler(),
+            files.META_ITEM: ocp.JsonCheckpointHandler(files.RECORD_FILE),
+        },
+    )
+
+
+def _read(path: Path, leaves: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns stored arrays by name: in the leaf's sharding, or on the host."""
+    if not leaves:
+        return {}
+    how = {
+        name: ocp.ArrayRestoreArgs(sharding=leaf.sharding)
+        if goes_straight_to_devices(leaf)
+        else ocp.RestoreArgs(restore_type=np.ndarray)
+        for name, leaf in leaves.items()
+    }
+    wanted = ocp.args.PyTreeRestore(
+        item=dict.fromkeys(leaves, 0), restore_args=how, partial_restore=True
+    )
+    with ocp.Checkpointer(handler()) as checkpointer:
+        try:
+            read = checkpointer.restore(
+                path, args=ocp.args.Composite(**{files.STATE_ITEM: wanted})
+            )
+        except Exception as error:
+            raise DamagedError(f"{path} is damaged: {error}") from error
+    return read[files.STATE_ITEM]

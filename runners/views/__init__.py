@@ -1,0 +1,1 @@
+"""Other libraries' ways to train, over the same engine."""

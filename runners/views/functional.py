@@ -1,0 +1,385 @@
+"""Training by plain functions: a game, its numbers, a config, and results as values."""
+
+import dataclasses
+import os
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Self
+
+import jax
+import jax.numpy as jnp
+from jax.sharding import Mesh
+
+from paxenv_agents.dqn import DQN, DQNConfig
+from paxenv_agents.ppo import PPO, PPOConfig
+from paxenv_agents.sac import SAC, SACConfig
+from runners.engine.devices import get_num_devices, replicate
+from runners.engine.placement import make_mesh
+from runners.session.runner_config import (
+    RunnerConfig,
+    check_spaces,
+    game_of,
+    num_games,
+    params_of,
+)
+from runners.session.trainer import COUNT, RETURN, Callback, Trainer
+from runners.storage.places import not_empty
+from runners.storage.run_dir import RunDir
+
+
+class PPOTrainState(NamedTuple):
+    """Where a PPO training stands; enough to go on.
+
+    Attributes:
+        agent_state: The learner's training state.
+        env_obs: What the games show, `[num_envs, ...]`.
+        env_state: The games' states, leaves `[num_envs, ...]`.
+        rng: The key of the outer loop.
+    """
+
+    agent_state: Any
+    env_obs: Any
+    env_state: Any
+    rng: jax.Array
+
+
+class PPOMetricsHistory(NamedTuple):
+    """Means over each update, float32 `[num_updates]`.
+
+    From several devices `[num_devices, num_updates]`, one row for each.
+
+    Attributes:
+        total_loss: What is minimised.
+        actor_loss: The policy's part.
+        critic_loss: The value's part, before its weight.
+        entropy: Of the policy, nats.
+        approx_kl: Divergence of the new policy from the one that played, estimated.
+    """
+
+    total_loss: jax.Array
+    actor_loss: jax.Array
+    critic_loss: jax.Array
+    entropy: jax.Array
+    approx_kl: jax.Array
+
+
+class _StateAndHistory(NamedTuple):
+    state: PPOTrainState
+    history: PPOMetricsHistory
+
+
+class PPOTrainResult(_StateAndHistory):
+    """What a PPO training leaves: the pair (state, history), and its log.
+
+    Attributes:
+        state: Where the training stands.
+        history: Means over each update.
+        metrics_log: One dict for each logged row and each evaluation, with its `step`.
+    """
+
+    metrics_log: list[dict[str, Any]]
+
+    def __new__(
+        cls,
+        state: PPOTrainState,
+        history: PPOMetricsHistory,
+        metrics_log: Sequence[dict[str, Any]] = (),
+    ) -> Self:
+        """Returns the pair with its log, which takes no part in comparisons."""
+        pair = super().__new__(cls, state, history)
+        pair.metrics_log = list(metrics_log)
+        return pair
+
+
+class DQNTrainResult(NamedTuple):
+    """What a DQN training leaves.
+
+    Attributes:
+        agent_state: The learner's training state.
+        episode_returns: The return of every finished episode: by iteration, then by
+            step, and of games that end together by the number of the game.
+        metrics_log: One dict for each logged row and each evaluation, with its `step`.
+    """
+
+    agent_state: Any
+    episode_returns: list[float]
+    metrics_log: list[dict[str, Any]]
+
+
+class SACTrainResult(NamedTuple):
+    """What a SAC training leaves; fields as in `DQNTrainResult`."""
+
+    agent_state: Any
+    episode_returns: list[float]
+    metrics_log: list[dict[str, Any]]
+
+
+#: Fields of `PPOMetricsHistory`, and the engine's names.
+HISTORY = {
+    "total_loss": "train/player_1/loss/total",
+    "actor_loss": "train/player_1/loss/policy",
+    "critic_loss": "train/player_1/loss/value",
+    "entropy": "train/player_1/entropy",
+    "approx_kl": "train/player_1/approx_kl",
+}
+
+Place = RunDir | str | os.PathLike[str]
+
+
+def train_ppo(
+    env: Any,
+    env_params: Any,
+    *,
+    ppo_config: PPOConfig,
+    runner_config: RunnerConfig,
+    obs_shape: Sequence[int] | None = None,
+    n_actions: int | None = None,
+    run_dir: Place | None = None,
+) -> PPOTrainResult:
+    """Trains PPO on one device and returns (final state, metrics of every update).
+
+    Rollouts of `ppo_config.n_steps` steps of `num_envs` games and updates alternate in
+    one compiled loop, which the host visits where something is due.
+
+    Args:
+        env: A native game of one player, with or without `AutoResetWrapper`.
+        env_params: Its numbers; None: its own.
+        ppo_config: The algorithm; its `num_envs` wins over the runner's 1.
+        runner_config: How long and how often; `total_timesteps` is rounded down to
+            whole updates.
+        obs_shape: Checked against the game, if given.
+        n_actions: Checked against the game, if given.
+        run_dir: Where rows of JSON and the picture go; a `RunDir` or a folder.
+
+    Returns:
+        The pair (state, metrics): leaves of games are `[num_envs, ...]`, each metric
+        is float32 `[num_updates]`. Its attribute `metrics_log` holds every logged row
+        and every evaluation.
+
+    Raises:
+        ValueError: If something does not fit, the budget is less than one update, or
+            the checkpoint to go on from belongs to another training.
+        FileExistsError: If `checkpoint_dir` holds checkpoints, or `run_dir` rows, and
+            the config says neither `resume` nor `overwrite`.
+        NonFiniteError: If a loss or a parameter becomes NaN or infinite.
+    """
+    game = game_of(env)
+    check_spaces(game, obs_shape, n_actions)
+    return _ppo(game, env_params, ppo_config, runner_config, None, run_dir)
+
+
+def train_ppo_multigpu(
+    env: Any,
+    env_params: Any,
+    *,
+    ppo_config: PPOConfig,
+    runner_config: RunnerConfig,
+    obs_shape: Sequence[int] | None = None,
+    n_actions: int | None = None,
+    run_dir: Place | None = None,
+    stacked: bool = True,
+) -> PPOTrainResult:
+    """Trains PPO on several devices; arguments and errors as in `train_ppo`.
+
+    `num_envs` is the number of games of each device. Games are spread over all
+    devices; gradients are means over all games; with `fsdp_devices > 1` parameters of
+    4 MiB and more are divided over that many devices.
+
+    Args:
+        env: As in `train_ppo`.
+        env_params: As in `train_ppo`.
+        ppo_config: As in `train_ppo`.
+        runner_config: As in `train_ppo`.
+        obs_shape: As in `train_ppo`.
+        n_actions: As in `train_ppo`.
+        run_dir: As in `train_ppo`.
+        stacked: Whether results have a leading axis of devices. The learner's state
+            and the metrics, which are means over all devices, are then repeated for
+            each of them (`unreplicate` gives one copy), games are
+            `[num_devices, num_envs, ...]`. False: the learner's state as it lies on
+            the devices, games `[num_devices * num_envs, ...]`, metrics
+            `[num_updates]`.
+    """
+    game = game_of(env)
+    check_spaces(game, obs_shape, n_actions)
+    num_devices = get_num_devices(runner_config.num_devices)
+    mesh = make_mesh(runner_config.fsdp_devices, num_devices)
+    result = _ppo(game, env_params, ppo_config, runner_config, mesh, run_dir)
+    if not stacked:
+        return result
+    state, history = result
+
+    def by_device(tree: Any) -> Any:
+        # [devices * games, ...] -> [devices, games, ...]
+        return jax.tree.map(
+            lambda x: x.reshape(num_devices, x.shape[0] // num_devices, *x.shape[1:]),
+            tree,
+        )
+
+    state = PPOTrainState(
+        agent_state=replicate(state.agent_state, num_devices),
+        env_obs=by_device(state.env_obs),
+        env_state=by_device(state.env_state),
+        rng=replicate(state.rng, num_devices),
+    )
+    return PPOTrainResult(state, replicate(history, num_devices), result.metrics_log)
+
+
+def train_dqn(
+    env: Any,
+    env_params: Any,
+    *,
+    dqn_config: DQNConfig,
+    runner_config: RunnerConfig,
+    obs_shape: Sequence[int] | None = None,
+    n_actions: int | None = None,
+    callback: Callback | None = None,
+    run_dir: Place | None = None,
+    buffer: str = "device",
+) -> DQNTrainResult:
+    """Trains DQN on one device and returns its result.
+
+    Args:
+        env: A native game of one player, with or without `AutoResetWrapper`.
+        env_params: Its numbers; None: its own.
+        dqn_config: The algorithm; where its `buffer_size` or `warmup_steps` is None,
+            the runner's counts.
+        runner_config: How long and how often; `resume` goes on with replay, games and
+            keys as they were.
+        obs_shape: Checked against the game, if given.
+        n_actions: Checked against the game, if given.
+        callback: `(step, agent_state, metrics)`, called every `log_interval` steps.
+        run_dir: Where rows of JSON and the picture go; a `RunDir` or a folder.
+        buffer: `"device"` keeps replay on the device, in `agent_state.replay`, and
+            compiles whole chunks of training; `"host"` keeps it in NumPy arrays, for
+            more than the device has memory, and takes each gradient step in a call.
+
+    Returns:
+        The learner's state; the returns of all finished episodes in order; the logged
+        rows.
+
+    Raises:
+        ValueError, FileExistsError, NonFiniteError: As `train_ppo`.
+    """
+    game = game_of(env)
+    check_spaces(game, obs_shape, n_actions)
+    trainer = _off_policy(
+        DQN, game, env_params, dqn_config, runner_config, callback, run_dir, buffer
+    )
+    return DQNTrainResult(trainer.state, trainer.episode_returns, trainer.metrics_log)
+
+
+def train_sac(
+    env: Any,
+    env_params: Any,
+    *,
+    sac_config: SACConfig,
+    runner_config: RunnerConfig,
+    obs_shape: Sequence[int] | None = None,
+    action_dim: int | None = None,
+    callback: Callback | None = None,
+    run_dir: Place | None = None,
+    buffer: str = "device",
+) -> SACTrainResult:
+    """Trains SAC on one device; arguments, results and errors as in `train_dqn`.
+
+    Args:
+        env: As in `train_dqn`.
+        env_params: As in `train_dqn`.
+        sac_config: The algorithm.
+        runner_config: As in `train_dqn`.
+        obs_shape: As in `train_dqn`.
+        action_dim: Numbers of an action; checked against the game, if given.
+        callback: As in `train_dqn`.
+        run_dir: As in `train_dqn`.
+        buffer: As in `train_dqn`.
+    """
+    game = game_of(env)
+    check_spaces(game, obs_shape, action_dim=action_dim)
+    trainer = _off_policy(
+        SAC, game, env_params, sac_config, runner_config, callback, run_dir, buffer
+    )
+    return SACTrainResult(trainer.state, trainer.episode_returns, trainer.metrics_log)
+
+
+def _ppo(
+    game: Any,
+    env_params: Any,
+    config: PPOConfig,
+    runner_config: RunnerConfig,
+    mesh: Mesh | None,
+    run_dir: Place | None,
+) -> PPOTrainResult:
+    _check_configs(PPO, config, runner_config)
+    games = num_games(config.num_envs, runner_config)
+    trainer = Trainer(
+        PPO.from_env(game, dataclasses.replace(config, num_envs=games)),
+        *(game, params_of(game, env_params), runner_config),
+        games if mesh is None else games * mesh.size,
+        mesh=mesh,
+        run_dir=_run_dir(run_dir),
+    )
+    trainer.run(keep=(*HISTORY.values(), RETURN, COUNT))
+    return PPOTrainResult(
+        _ppo_state(trainer), _ppo_history(trainer), trainer.metrics_log
+    )
+
+
+def _off_policy(
+    agent_class: Any,
+    game: Any,
+    env_params: Any,
+    config: Any,
+    runner_config: RunnerConfig,
+    callback: Callback | None,
+    run_dir: Place | None,
+    buffer: str,
+) -> Trainer:
+    _check_configs(agent_class, config, runner_config)
+    if callback is not None and not callable(callback):
+        raise ValueError(f"callback must be a function, got {callback!r}")
+    own = {
+        name: getattr(runner_config, name)
+        for name in ("buffer_size", "warmup_steps")
+        if getattr(config, name) is None
+    }
+    games = num_games(config.num_envs, runner_config)
+    config = dataclasses.replace(config, num_envs=games, **own)
+    agent = agent_class.from_env(game, config)
+    trainer = Trainer(
+        *(agent, game, params_of(game, env_params), runner_config, games),
+        run_dir=_run_dir(run_dir),
+        buffer=buffer,
+        callback=callback,
+    )
+    trainer.run()
+    return trainer
+
+
+def _check_configs(agent_class: Any, config: Any, runner_config: Any) -> None:
+    agent_class.check_config(config)
+    if not isinstance(runner_config, RunnerConfig):
+        raise ValueError(f"runner_config must be a RunnerConfig, got {runner_config!r}")
+
+
+def _run_dir(place: Place | None) -> RunDir | None:
+    if place is None or isinstance(place, RunDir):
+        return place
+    not_empty("run_dir", place)
+    return RunDir(place)
+
+
+def _ppo_state(trainer: Trainer) -> PPOTrainState:
+    state = trainer.program.state
+    stream = jax.tree.map(lambda x: x[0, 0], state.stream)
+    return PPOTrainState(
+        agent_state=trainer.state,
+        env_obs=stream.obs[0],
+        env_state=stream.env_state,
+        rng=state.key[0],
+    )
+
+
+def _ppo_history(trainer: Trainer) -> PPOMetricsHistory:
+    return PPOMetricsHistory(
+        **{field: jnp.asarray(trainer.history[name]) for field, name in HISTORY.items()}
+    )

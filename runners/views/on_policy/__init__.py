@@ -1,0 +1,1 @@
+"""Training of one on-policy agent as `OnPolicyRunner` offers it."""

@@ -1,0 +1,207 @@
+"""The loop of an `OnPolicyRunner`: which events and tasks belong to an iteration."""
+
+import logging
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from runners.engine.program import Rows
+from runners.session.loop import Chunk, Interval, Loop, Task
+from runners.session.progress import Line
+from runners.views.on_policy.log import History
+
+logger = logging.getLogger(__name__)
+
+
+class StageEvents:
+    """Tells the callbacks of a runner what happens between the stages.
+
+    What happens before counts the iterations that are done, what happens after has the
+    number of its own iteration, from 1.
+    """
+
+    def __init__(self, runner: Any) -> None:
+        self._runner = runner
+
+    def pre_rollout(self) -> None:
+        """Before anything is played."""
+        runner = self._runner
+        runner.callbacks.fire("pre_rollout", runner.iteration, runner)
+
+    def post_rollout(self, rows: Rows) -> None:
+        """After it."""
+        runner = self._runner
+        stats = runner.metrics.current(rows)
+        runner.callbacks.fire("post_rollout", runner.iteration + 1, runner, stats)
+
+    def pre_update(self) -> None:
+        """Before the agent learns."""
+        runner = self._runner
+        runner.callbacks.fire("pre_update", runner.iteration, runner)
+
+    def post_update(self, rows: Rows) -> None:
+        """After it."""
+        runner = self._runner
+        stats = runner.stats_of(rows)
+        runner.callbacks.fire("post_update", runner.iteration, runner, stats)
+
+
+class OnPolicyLoop:
+    """One call of `learn`.
+
+    Attributes:
+        loop: What advances the program.
+        history: What has been seen of it.
+    """
+
+    def __init__(self, runner: Any, num_iterations: int, line: Line) -> None:
+        """Sets up the tasks: events of an iteration come before its log and its save.
+
+        Args:
+            runner: The `OnPolicyRunner`.
+            num_iterations: Where it ends, from the very beginning.
+            line: Told how far it is.
+        """
+        line.doing("compiling", "training")
+        self._runner = runner
+        self.history = History()
+        stages = runner.callbacks.need_stages
+        if stages:
+            logger.info(
+                "callbacks between the stages: every stage is a call of its own"
+            )
+        self.loop = Loop(
+            program=runner.program,
+            num_iterations=num_iterations,
+            on_chunk=(self._keep, lambda chunk: line.advance(chunk.last)),
+            tasks=self._tasks(),
+            before_chunk=self._before,
+            stages=StageEvents(runner) if stages else None,
+            non_finite=runner.non_finite,
+            seconds=runner.seconds,
+        )
+
+    def _tasks(self) -> list[Task]:
+        runner = self._runner
+        ends = {
+            every
+            for event in ("pre_iteration", "post_iteration")
+            for every in runner.callbacks.intervals(event)
+        }
+        tasks = [Task(Interval(every), lambda _: None) for every in sorted(ends)]
+        tasks.append(Task(runner.log_interval, lambda _: runner.log_metrics()))
+        if runner.has_store:
+            tasks.append(Task(runner.save_interval, lambda _: runner.save_checkpoint()))
+        return tasks
+
+    def _before(self) -> None:
+        runner = self._runner
+        runner.callbacks.fire("pre_iteration", runner.iteration, runner)
+
+    def _keep(self, chunk: Chunk) -> None:
+        runner = self._runner
+        per_iteration = runner.program.experiment.steps_per_iteration
+        taken = max(chunk.seconds - runner.seconds, 1e-9)
+        runner.seconds = chunk.seconds
+        for i in range(chunk.length):
+            number = chunk.first + i + 1
+            one = runner.stats_of(chunk.rows, i)
+            self.history.add(number, number * per_iteration, one)
+        stats = runner.metrics.add(chunk.rows)
+        stats["time/fps"] = chunk.length * per_iteration / taken
+        stats["time/iteration"] = float(chunk.last)
+        runner.stats = stats
+        runner.callbacks.fire("post_iteration", chunk.last, runner, stats)
+
+
+#: Events of every iteration, in the order in which they happen.
+ITERATION_EVENTS = (
+    "pre_iteration",
+    "pre_rollout",
+    "post_rollout",
+    "pre_update",
+    "post_update",
+    "post_iteration",
+)
+#: Events that need the two stages of an iteration to be run one by one.
+STAGE_EVENTS = ITERATION_EVENTS[1:-1]
+EVENTS = (*ITERATION_EVENTS, "on_log", "on_eval", "on_checkpoint", "on_stop")
+ON_ERROR = ("raise", "warn")
+
+
+class Callback(NamedTuple):
+    """One function that waits for an event.
+
+    Attributes:
+        call: The function.
+        every: Iterations between two calls.
+    """
+
+    call: Callable[..., Any]
+    every: int
+
+
+class Callbacks:
+    """Functions by event, called in the order in which they were added.
+
+    Attributes:
+        on_error: `"raise"` lets their exceptions through, `"warn"` logs them with
+            their traceback and goes on.
+    """
+
+    def __init__(self, on_error: str = "raise") -> None:
+        if on_error not in ON_ERROR:
+            raise ValueError(
+                f"on_callback_error must be one of {', '.join(ON_ERROR)}, got "
+                f"{on_error!r}"
+            )
+        self.on_error = on_error
+        self._waiting: dict[str, list[Callback]] = {event: [] for event in EVENTS}
+
+    def add(self, event: str, call: Callable[..., Any], every: int = 1) -> None:
+        """Calls a function from now on whenever an event happens.
+
+        Args:
+            event: One of `EVENTS`.
+            call: Takes what the event tells.
+            every: Iterations between two calls, counted from the start of training.
+
+        Raises:
+            ValueError: If there is no such event, or `every` is below 1.
+            TypeError: If `call` cannot be called.
+        """
+        if event not in self._waiting:
+            raise ValueError(
+                f"there is no event {event!r}; the events are {', '.join(EVENTS)}"
+            )
+        if not callable(call):
+            raise TypeError(f"a callback must be callable, got {call!r}")
+        if every < 1:
+            raise ValueError(f"every must be >= 1, got {every}")
+        self._waiting[event].append(Callback(call, every))
+
+    def intervals(self, event: str) -> list[int]:
+        """Returns the different `every` of an event's functions."""
+        return sorted({callback.every for callback in self._waiting[event]})
+
+    @property
+    def need_stages(self) -> bool:
+        """Whether somebody looks between the stages of an iteration."""
+        return any(self._waiting[event] for event in STAGE_EVENTS)
+
+    def fire(self, event: str, count: int, *told: Any) -> None:
+        """Calls the functions whose turn it is.
+
+        Args:
+            event: What happens.
+            count: Its number; a function is called where `every` divides it.
+            *told: The arguments.
+        """
+        for callback in self._waiting[event]:
+            if count % callback.every:
+                continue
+            try:
+                callback.call(*told)
+            except Exception:
+                if self.on_error == "raise":
+                    raise
+                logger.exception("a callback of %s has failed", event)

@@ -1,0 +1,499 @@
+"""Training of one on-policy agent with callbacks, logs, checkpoints, evaluation."""
+
+import contextlib
+import functools
+import math
+import os
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+
+import jax
+import jax.numpy as jnp
+
+from paxenv.paths import local_path
+from paxenv_agents import options
+from runners.engine.program import Rows
+from runners.session.loop import NON_FINITE, Interrupt, Interval
+from runners.session.progress import shown
+from runners.storage.checkpoints.settings import SETTINGS
+from runners.storage.checkpoints.store import CheckpointStore
+from runners.storage.places import check_writable, locked
+from runners.storage.sinks import START, Position
+from runners.views.on_policy.checkpoints import (
+    FINAL,
+    Which,
+    chosen,
+    restored,
+    saved_weights,
+    settings_of,
+)
+from runners.views.on_policy.evaluation import Evaluation
+from runners.views.on_policy.log import OnPolicyLog, Statistics
+from runners.views.on_policy.loop import EVENTS, Callbacks, OnPolicyLoop
+from runners.views.on_policy.program import (
+    agent_of,
+    last_iteration,
+    make_program,
+    num_games,
+    replanned,
+)
+from runners.views.on_policy.setup import (
+    find_device,
+    make_agent,
+    make_game,
+    register_algorithm,
+)
+
+__all__ = ["EVENTS", "OnPolicyRunner", "register_algorithm"]
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def _alone(
+    method: Callable[Concatenate["OnPolicyRunner", P], T],
+) -> Callable[Concatenate["OnPolicyRunner", P], T]:
+    """Lets a method run while nobody else may write to the runner's folders."""
+
+    @functools.wraps(method)
+    def alone(self: "OnPolicyRunner", *args: P.args, **kwargs: P.kwargs) -> T:
+        with self._writing():
+            return method(self, *args, **kwargs)
+
+    return alone
+
+
+class OnPolicyRunner:
+    """Trains one agent: roll out, update, log and save what is due.
+
+    Without callbacks between the stages many iterations are one compiled call; with
+    them each stage is a call. The numbers are the same.
+
+    Attributes:
+        env: The game, or the vector environment.
+        program: What runs.
+        stats: The metrics of the last iteration.
+        metrics: The iterations since the last logged row.
+        callbacks: Who is told of events.
+        log_interval: When rows are logged.
+        save_interval: When checkpoints are saved.
+        non_finite: What happens at the first NaN.
+        progress: Whether `learn` shows a line of progress.
+        seconds: Seconds of training so far.
+    """
+
+    register_algorithm = staticmethod(register_algorithm)
+
+    def __init__(
+        self,
+        env: Any,
+        algorithm: str = "ppo",
+        actor_class: Any = None,
+        critic_class: Any = None,
+        actor_cfg: dict[str, Any] | None = None,
+        critic_cfg: dict[str, Any] | None = None,
+        log_dir: str | os.PathLike[str] | None = None,
+        save_dir: str | os.PathLike[str] | None = None,
+        device: Any = None,
+        log_interval: int = 10,
+        save_interval: int = 100,
+        log_reward_components: bool = True,
+        agent: Any = None,
+        cfg: Any = None,
+        *,
+        env_params: Any = None,
+        num_envs: int | None = None,
+        seed: int = 0,
+        on_callback_error: str = "raise",
+        eval_env: Any = None,
+        non_finite: str = "stop",
+        progress: bool = True,
+    ) -> None:
+        """Makes everything; trains nothing and writes nothing.
+
+        Args:
+            env: A native game of one player, (game, params), an id such as
+                `"CartPole-v1"`, or a Gymnasium vector environment (then games are
+                played on the host).
+            algorithm: Name of the learner that is made where `agent` is None.
+            actor_class: Flax module of its policy; see `PPO.from_env`.
+            critic_class: Flax module of its value.
+            actor_cfg: Keywords for `actor_class`, such as `{"hidden_dims": [256]}`.
+            critic_cfg: Keywords for `critic_class`.
+            log_dir: Where TensorBoard files and `metrics.jsonl` go; None: nowhere.
+            save_dir: Where checkpoints go; None: `log_dir`.
+            device: `"cpu"`, `"gpu"`, `"cuda:0"`, a `jax.Device` or a `torch.device`.
+            log_interval: Iterations between logged rows; 0: none.
+            save_interval: Iterations between checkpoints; 0: only the last one.
+            log_reward_components: Whether `reward_components/*` are metrics.
+            agent: A learner that is ready.
+            cfg: Options of the learner, such as `PPOConfig(...)` or a dict.
+            env_params: Numbers of a native game.
+            num_envs: Games at once; None: the config's, or 16. A vector environment has
+                its own number.
+            seed: Of everything.
+            on_callback_error: `"raise"`, or `"warn"` to log the error and go on.
+            eval_env: Where `eval` plays; None: the same game afresh. A Gymnasium
+                environment that does not say how it is made needs one for `eval`.
+            non_finite: `"stop"` raises at the first NaN in training, or `"continue"`.
+            progress: Whether `learn` shows a line of progress on a terminal or in a
+                notebook.
+
+        Raises:
+            ValueError: If an argument is refused; the message names it.
+        """
+        networks = {
+            "actor_class": actor_class,
+            "critic_class": critic_class,
+            "actor_cfg": actor_cfg,
+            "critic_cfg": critic_cfg,
+        }
+        save_dir = log_dir if save_dir is None else save_dir
+        self._folders = [folder for folder in (log_dir, save_dir) if folder is not None]
+        for folder in self._folders:
+            check_writable(folder, for_checkpoints=True)
+        self.env, self.env_params = make_game(env, env_params)
+        self._wanted = make_agent(algorithm, self.env, cfg, networks, agent)
+        self._seed = seed
+        self.program: Any = make_program(
+            *(self.env, self.env_params, self._wanted),
+            *(num_envs, seed, find_device(device)),
+        )
+        self._settings = settings_of(
+            *(self._wanted, self.env, self.env_params),
+            seed=seed,
+            num_envs=num_games(self.program),
+        )
+        self._evaluation = Evaluation(self.env, self.env_params, eval_env, seed)
+        self.callbacks = Callbacks(on_callback_error)
+        self.log_interval = Interval(log_interval)
+        self.save_interval = Interval(save_interval)
+        if non_finite not in NON_FINITE:
+            raise ValueError(
+                f"non_finite must be one of {', '.join(NON_FINITE)}, got {non_finite!r}"
+            )
+        self.non_finite = non_finite
+        self.progress = progress
+        self._log = OnPolicyLog(None if log_dir is None else local_path(log_dir))
+        self._store = (
+            None if save_dir is None else CheckpointStore(save_dir, max_to_keep=1)
+        )
+        self._stop_requested = self._is_writing = False
+        self._best = -math.inf
+        self.seconds = 0.0
+        self.stats: dict[str, float] = {}
+        self.metrics = Statistics(
+            None if self.env_params is None else self.env,
+            components=log_reward_components,
+        )
+        self._collected: Rows = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def iteration(self) -> int:
+        """Iterations that have been run, also before a checkpoint was loaded."""
+        return self.program.iteration
+
+    @property
+    def total_timesteps(self) -> int:
+        """Environment steps of these iterations."""
+        return self.program.env_steps
+
+    @property
+    def agent(self) -> Any:
+        """Who learns; its numbers are `state`."""
+        return agent_of(self.program)
+
+    @property
+    def state(self) -> Any:
+        """The agent's training state: parameters, optimiser, key, hyperparameters."""
+        return jax.tree.map(lambda x: x[0], self.program.state.agents[0])
+
+    @property
+    def hyperparams(self) -> dict[str, float]:
+        """The numbers of the learner that are in use, by name.
+
+        `agent.config` holds those with which it began.
+        """
+        return {name: float(x) for name, x in self.state.hyper.items()}
+
+    @_alone
+    def learn(
+        self, total_timesteps: int | None = None, num_iterations: int | None = None
+    ) -> dict[str, Any]:
+        """Trains; saves `checkpoint_final.pt` at the end if there is a place for it.
+
+        Ctrl-C, SIGTERM and `request_stop` end it after the iteration, or the few, that
+        are being run.
+
+        Args:
+            total_timesteps: Environment steps where it ends, counted from the very
+                beginning, rounded up to whole iterations.
+            num_iterations: Iterations to be run now; wins over `total_timesteps`. If
+                both are None, the agent's config says where it ends (`num_updates`).
+
+        Returns:
+            `history` with the lists `iterations`, `timesteps`, `episode_rewards`,
+            `episode_lengths`, `policy_losses` and `value_losses`, an entry for each
+            iteration of this call (NaN where no episode has ended); `final_iteration`;
+            `total_timesteps`.
+
+        Raises:
+            ValueError: If nothing says how long, or it is less than an iteration.
+            NonFiniteError: If training diverges.
+            InUseError: If another run is writing to the same folders.
+        """
+        if self.iteration == 0 and self._store is not None and self._store.is_empty():
+            # What was logged there is of a training that never came to a checkpoint.
+            self._log.resume(START)
+        end = last_iteration(
+            self.program, self._wanted, total_timesteps, num_iterations
+        )
+        self.program = replanned(self.program, self._wanted, end)
+        self._stop_requested = False
+        if self.metrics.has_row and self.log_interval.is_due(self.iteration):
+            self.log_metrics()
+        game = getattr(self.env, "name", type(self.env).__name__)
+        title = f"{type(self.agent).__name__} in {game}"
+        with Interrupt() as interrupt, shown(title, end, asked=self.progress) as line:
+            run = OnPolicyLoop(self, end, line)
+            run.loop.run(lambda: self._stop_requested or interrupt.requested)
+            if self.log_interval.every and self.stats and self.metrics.has_row:
+                self._log.write(self._position, self._row())
+            if self.has_store:
+                self.save_checkpoint(FINAL)
+        asked = "requested" if self._stop_requested else "finished"
+        reason = "interrupted" if interrupt.requested else asked
+        self.callbacks.fire("on_stop", 0, self, reason)
+        return {
+            "history": run.history.lists,
+            "final_iteration": self.iteration,
+            "total_timesteps": self.total_timesteps,
+        }
+
+    # The stages of an iteration, for loops of one's own; they fire no events.
+
+    def collect_rollout(self) -> dict[str, float]:
+        """Plays what one update learns from, and returns its metrics."""
+        self._collected = self.program.rollout()
+        self.stats = self.metrics.current(self._collected)
+        return self.stats
+
+    def update(self) -> dict[str, float]:
+        """Learns from the rollout, which ends the iteration; returns all its metrics.
+
+        Raises:
+            RuntimeError: If nothing has been collected.
+        """
+        self.stats = self.metrics.add({**self._collected, **self.program.update()})
+        return self.stats
+
+    def adjust_learning_rate(self, learning_rate: float | None = None) -> float:
+        """Returns the rate of the last update; sets the base of the next ones.
+
+        A schedule (`learning_rate_end`) needs no call: the update follows it.
+
+        Args:
+            learning_rate: The new base; None leaves it.
+        """
+        if learning_rate is not None:
+            self.set_hyperparam("learning_rate", learning_rate)
+        base = float(self.state.hyper["learning_rate"])
+        return self.stats.get("train/learning_rate", base)
+
+    @_alone
+    def log_metrics(self) -> dict[str, float]:
+        """Writes a row of all iterations since the last row, and returns it."""
+        row = self._row()
+        self._log.write(self._position, row)
+        self.callbacks.fire("on_log", self.iteration, self, row)
+        return row
+
+    def _row(self) -> dict[str, float]:
+        if not self.metrics.has_row:
+            return self.stats
+        times = {n: x for n, x in self.stats.items() if n.startswith("time/")}
+        return {**self.metrics.take_row(), **times}
+
+    @_alone
+    def eval(self, num_episodes: int = 10, *, env: Any = None) -> dict[str, float]:
+        """Returns statistics of whole greedy episodes, and logs them.
+
+        Training does not notice. If there is a place for checkpoints and the mean is
+        the highest so far, the state is saved as "best".
+
+        Args:
+            num_episodes: How many; each is played to its end.
+            env: Where, from now on, as `eval_env` of the constructor; None: where the
+                evaluation before was.
+
+        Raises:
+            ValueError: If the environment that is trained in does not say how another
+                one is made.
+        """
+        if env is not None:
+            self._evaluation, old = self._evaluation.elsewhere(env), self._evaluation
+            old.close()
+        stats = self._evaluation.play(
+            self.agent, self.state, num_episodes, self.total_timesteps
+        )
+        self._log.write(self._position, stats)
+        score = stats["eval/mean_reward"]
+        if self._store is not None and score > self._best:
+            self._best = score
+            self._store.save(
+                self.total_timesteps, self.program.state, self._meta(), metric=score
+            )
+            self._store.wait()
+        self.callbacks.fire("on_eval", 0, self, stats)
+        return stats
+
+    @_alone
+    def save_checkpoint(self, name: str | None = None) -> Path:
+        """Saves everything that training goes on from, and returns the path.
+
+        Args:
+            name: A file name; None: `checkpoint_<iteration>.pt`.
+
+        Raises:
+            ValueError: If there is no place for it, or the name is none.
+        """
+        if self._store is None:
+            raise ValueError("there is no place for a checkpoint: give a save_dir")
+        name = f"checkpoint_{self.iteration}.pt" if name is None else name
+        self._log.flush()
+        path = self._store.save_named(name, self.program.state, self._meta())
+        self.callbacks.fire("on_checkpoint", 0, self, path)
+        return path
+
+    @_alone
+    def load_checkpoint(
+        self,
+        which: Which = "latest",
+        *,
+        weights_only: bool = False,
+        change_rates: bool = False,
+    ) -> None:
+        """Goes on from a checkpoint; logs are cut where it was saved.
+
+        Args:
+            which: A name, the environment steps, a path, "latest" or "best".
+            weights_only: Whether the networks' weights alone are taken, into a runner
+                that is made otherwise, with another number of games too. Its optimiser,
+                iteration, rates and logs stay what they are.
+            change_rates: Whether numbers of the agent's config (`learning_rate`,
+                `gamma`, ...) may differ from those of the checkpoint; what differs is
+                as it is here from then on, and is said.
+
+        Raises:
+            CheckpointError: If there is none, or it belongs to another training; names
+                what differs.
+        """
+        paths = chosen(self._store, which)
+        if weights_only:
+            learner = self.program.state.agents[0]
+            params = saved_weights(paths[0], learner.params)
+            self.program.set_agents({0: learner.replace(params=params)})
+            return
+        state, meta = restored(
+            *(paths, self.program.state, self._wanted, self._settings),
+            change_rates=change_rates,
+        )
+        self.program.load(state)
+        self.seconds = float(meta.get("seconds", 0.0))
+        best = meta.get("best")
+        self._best = -math.inf if best is None else float(best)
+        self.stats = {}
+        self.metrics.load(meta.get("metrics"))
+        if self._log.resume(self._position) and self.metrics.has_row:
+            # The checkpoint was saved before the row of its iteration was written.
+            self.metrics.take_row()
+
+    def add_callback(self, event: str, fn: Callable[..., Any], every: int = 1) -> None:
+        """Calls a function whenever an event happens, from the next `learn` on.
+
+        Args:
+            event: One of `EVENTS`. `pre_*` are given (runner), `post_*`, `on_log` and
+                `on_eval` (runner, stats), `on_checkpoint` (runner, path), `on_stop`
+                (runner, reason).
+            fn: The function.
+            every: Iterations between two calls, for events of iterations.
+
+        Raises:
+            ValueError: If there is no such event, or `every` is below 1.
+        """
+        self.callbacks.add(event, fn, every)
+
+    def set_hyperparam(self, name: str, value: float) -> None:
+        """Sets a number of the learner, such as `learning_rate`, without a compile.
+
+        Raises:
+            ValueError: If the learner has no such number, or the value is none.
+        """
+        state = self.program.state.agents[0]
+        if name not in state.hyper:
+            raise ValueError(
+                f"the agent has no hyperparameter {name!r}; it has "
+                f"{', '.join(sorted(state.hyper))}"
+            )
+        new = jnp.full_like(state.hyper[name], options.number(name, value))
+        hyper = {**state.hyper, name: new}
+        self.program.set_agents({0: state.replace(hyper=hyper)})
+
+    def request_stop(self) -> None:
+        """Lets `learn` end as soon as the iterations that are being run are done."""
+        self._stop_requested = True
+
+    def close(self) -> None:
+        """Closes logs and checkpoints; the environment is its owner's to close."""
+        with contextlib.ExitStack() as stack:
+            stack.callback(self._evaluation.close)
+            stack.callback(self._log.close)
+            if self._store is not None:
+                stack.callback(self._store.close)
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[None]:
+        """Holds the locks of its folders; may be nested."""
+        with contextlib.ExitStack() as stack:
+            if not self._is_writing:
+                stack.enter_context(locked(*self._folders))
+                self._is_writing = True
+                stack.callback(setattr, self, "_is_writing", False)
+            yield
+
+    @property
+    def has_store(self) -> bool:
+        """Whether there is a place for checkpoints."""
+        return self._store is not None
+
+    def stats_of(self, rows: Rows, index: int = -1) -> dict[str, float]:
+        """Returns one iteration of the program's rows by the names of this runner.
+
+        Means over episodes are NaN where none has ended in it.
+        """
+        return self.metrics.of(rows, index)
+
+    @property
+    def _position(self) -> Position:
+        return Position(self.iteration, self.total_timesteps)
+
+    def _meta(self) -> Mapping[str, Any]:
+        """Returns what stands beside the arrays of a checkpoint."""
+        return {
+            SETTINGS: self._settings,
+            "agent": type(self.agent).__name__,
+            "iteration": self.iteration,
+            "env_steps": self.total_timesteps,
+            "total_timesteps": self.total_timesteps,
+            "seed": self._seed,
+            "seconds": self.seconds,
+            "best": self._best if math.isfinite(self._best) else None,
+            "metrics": self.metrics.saved(),
+        }

@@ -1,0 +1,373 @@
+"""The inner loop as an outer loop sees it: the only way to the agent and its game."""
+
+import time
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from paxenv import missing
+from paxenv_agents import options, structure
+from paxenv_agents.agent import Agent
+from paxenv_agents.types import MemoryState, Sample, Stats, TrainingState
+from runners.engine.joined_rows import JoinedRows
+from runners.engine.program import EVALUATION
+from runners.engine.rows import is_metric
+from runners.search import space
+from runners.search.dims import ALIASES
+from runners.search.outer_options import OuterConfig
+from runners.session.loop import Interval
+from runners.session.runner_config import RunnerConfig, game_of, num_games, params_of
+from runners.views.outer_loops import inner_loop
+from runners.views.outer_loops.hooks import Hook
+from runners.views.outer_loops.inner_loop import InnerLoop, InnerState
+
+#: Seconds of a compiled call that are aimed at.
+CALL_SECONDS = 0.5
+
+#: `(iteration, environment steps, metrics)`.
+OnRow = Callable[[int, int, dict[str, float]], None]
+
+
+class AgentHandle:
+    """An agent, its game, and where its training stands.
+
+    Attributes:
+        loop: The inner loop, as a value.
+        state: Games, training state and hooks: leaves are on the device.
+        env_params: The game's numbers.
+        iteration: Iterations of the inner loop so far, over all games.
+        env_steps: Environment steps so far.
+        rows: The iterations since the last row of the log.
+        should_stop: Asked between compiled calls whether training is to end early.
+        on_row: Told the metrics that are due.
+    """
+
+    def __init__(
+        self,
+        agent: Agent,
+        env: Any,
+        env_params: Any,
+        config: OuterConfig,
+        key: jax.Array,
+        hooks: tuple[Hook, ...] = (),
+    ) -> None:
+        """Makes a handle with a fresh agent; compiles nothing yet.
+
+        Args:
+            agent: The learner.
+            env: A native game of one player, or with `AutoResetWrapper` around it.
+            env_params: Its numbers.
+            config: How long, how many games.
+            key: Of everything random; only folded.
+            hooks: What is called in every iteration.
+
+        Raises:
+            ValueError: If agent and game do not fit together.
+        """
+        own = getattr(getattr(agent, "config", None), "num_envs", None)
+        self.config = config
+        self.num_envs = num_games(own, RunnerConfig(num_envs=config.num_envs))
+        self.env_params = env_params
+        self.should_stop: Callable[[], bool] = lambda: False
+        self.on_row: OnRow | None = None
+        self.iteration = self.env_steps = 0
+        self.rows = JoinedRows(game_of(env))
+        self._key, self._hooks, self._visits = key, tuple(hooks), 0
+        self._agent = agent
+        self.loop = self._make_loop(agent, game_of(env))
+        carried = tuple(hook.init() for hook in self._hooks)
+        learner = inner_loop.fresh_learner(self.loop, jax.random.fold_in(key, 1))
+        self.state = self._begun(learner, carried)
+
+    # What is there.
+
+    @property
+    def agent(self) -> Agent:
+        """The learner: code and options."""
+        return self.loop.agent
+
+    @property
+    def unplanned(self) -> Agent:
+        """The learner without the plan by which its schedules end."""
+        return self._agent
+
+    @property
+    def env(self) -> Any:
+        """The game."""
+        return self.loop.experiment.env
+
+    @property
+    def training_state(self) -> TrainingState:
+        """The learner's whole state; assigning goes on from another one, copied."""
+        return self.state.learner
+
+    @training_state.setter
+    def training_state(self, learner: TrainingState) -> None:
+        _check_alike(self.state.learner, learner)
+        learner = jax.tree.map(jnp.copy, learner)
+        self.state = self.state.replace(
+            run=inner_loop.with_learner(self.state.run, learner)
+        )
+
+    @property
+    def params(self) -> Any:
+        """The learner's parameters; assigning replaces them, copied."""
+        return self.state.learner.params
+
+    @params.setter
+    def params(self, params: Any) -> None:
+        self.training_state = self.state.learner.replace(params=params)
+
+    @property
+    def buffer(self) -> Any:
+        """The learner's replay.
+
+        Raises:
+            ValueError: If it keeps none.
+        """
+        ring = self.state.learner.replay
+        if isinstance(ring, tuple) and not ring:
+            raise ValueError(f"{type(self.agent).__name__} keeps no replay")
+        return ring
+
+    @property
+    def hyperparams(self) -> dict[str, float]:
+        """The hyperparameters that may change in training, by name."""
+        return {name: float(x) for name, x in self.state.learner.hyper.items()}
+
+    @property
+    def hook_states(self) -> tuple[Any, ...]:
+        """The states of the hooks, in their order; assigning goes on from others."""
+        return self.state.hooks
+
+    @hook_states.setter
+    def hook_states(self, states: tuple[Any, ...]) -> None:
+        self.state = self.state.replace(hooks=tuple(states))
+
+    # What can be done.
+
+    def set_hyperparam(self, name: str, value: Any) -> None:
+        """Sets a hyperparameter, an option of the agent, or a number of the game.
+
+        Hyperparameters (`hyperparams`) and numbers of the game (`env.gravity`) change
+        nothing else. An option such as `batch_size` makes another program: it is
+        compiled anew, and where the shapes of the training state change the agent
+        starts afresh, with a warning.
+
+        Raises:
+            ValueError: If there is no such name, or the value is refused.
+        """
+        kind = space.find_target(name, self.agent, self.state.learner, self.env_params)
+        target = ALIASES.get(name, name)
+        if kind == "hyper":
+            learner = self.state.learner
+            number = options.number(name, value)
+            new = jnp.full_like(learner.hyper[target], number)
+            hyper = {**learner.hyper, target: new}
+            self.state = self.state.replace(
+                run=inner_loop.with_learner(
+                    self.state.run, learner.replace(hyper=hyper)
+                )
+            )
+        elif kind == "env":
+            self.env_params = space.with_env_values(self.env_params, {target: value})
+            run = self.state.run.replace(params=self.env_params)
+            self.state = self.state.replace(run=run)
+        elif kind == "option":
+            self._set_option(target, value)
+        else:
+            raise ValueError("parameters are set by `params`, not by set_hyperparam")
+
+    def set_env(self, env: Any, env_params: Any = None) -> None:
+        """Goes on in another game of the same spaces, or in this with other numbers.
+
+        The games there are opened anew; the agent stays what it is.
+
+        Raises:
+            ValueError: If the spaces differ.
+        """
+        game = game_of(env)
+        for what in ("observation_space", "action_space"):
+            have, found = getattr(self.agent, what), getattr(game, what)(0)
+            if have != found:
+                raise ValueError(
+                    f"the agent was made for the {what} {have}, {game.name} has {found}"
+                )
+        self.loop = self._make_loop(self._agent, game)
+        self.rows = JoinedRows(game)
+        self.env_params = params_of(game, env_params)
+        self.state = self._begun(self.state.learner, self.state.hooks)
+
+    def restart(self, learner: TrainingState) -> None:
+        """Begins another inner loop: new games, from a training state that is given."""
+        self.state = self._begun(learner, self.state.hooks)
+
+    def train(self, num_steps: int) -> dict[str, Any]:
+        """Trains for at least `num_steps` environment steps, in whole iterations.
+
+        Returns:
+            `env_step` and `step`, environment steps so far; `iteration`; and the
+            metrics of the last iteration, by name. Rows for the log are of all
+            iterations since the last one.
+        """
+        left = self.loop.iterations(num_steps)
+        per_iteration = self.loop.steps_per_iteration
+        interval = Interval(self.config.log_interval, per_iteration)
+        end = self.iteration + left
+        length, last = 8, {}
+        while self.iteration < end and not self.should_stop():
+            began, due = time.perf_counter(), interval.next_due(self.iteration)
+            stop = min(end, self.iteration + length, end if due is None else due)
+            last = self._advance(stop - self.iteration)
+            taken = time.perf_counter() - began
+            length = 2 * length if taken < CALL_SECONDS else max(1, length // 2)
+            length = min(length, inner_loop.ROWS)
+            self.env_steps += (stop - self.iteration) * per_iteration
+            self.iteration = stop
+            if interval.is_due(stop) or stop == end:
+                row = {name: float(x[0]) for name, x in self.rows.take().items()}
+                if self.on_row is not None:
+                    self.on_row(stop, self.env_steps, row)
+        clock = {"step": self.env_steps, "env_step": self.env_steps}
+        return {**clock, "iteration": self.iteration, **last}
+
+    def _advance(self, num_iterations: int) -> dict[str, float]:
+        """Runs iterations and returns the metrics of the last one."""
+        self.state, buffer = inner_loop.advance_rows_compiled(
+            self.loop, self.state, jnp.int32(num_iterations)
+        )
+        rows = {
+            name: x[None, :num_iterations]
+            for name, x in missing.on_host(buffer).items()
+        }
+        self.rows.add(rows)
+        return {name: float(x[0, -1]) for name, x in rows.items() if is_metric(name)}
+
+    def evaluate(self, key: jax.Array | None = None) -> dict[str, Any]:
+        """Returns statistics of whole episodes in games of their own, by name.
+
+        Changes nothing.
+
+        Args:
+            key: Of the episodes; None: one that follows from the seed and the number
+                of environment steps so far.
+        """
+        if key is None:
+            root = jax.random.fold_in(self._key, EVALUATION)
+            key = jax.random.fold_in(root, self.env_steps % 2**31)
+        named = inner_loop.evaluate_compiled(
+            self.loop, self.state.learner, self.env_params, key
+        )
+        return as_statistics(named)
+
+    def update(
+        self, traj: Sample, last_obs: Any, memory: MemoryState | None = None
+    ) -> Stats:
+        """Learns from experience `[T, E, ...]` that is given; returns statistics.
+
+        Args:
+            traj: The experience, on the learner's own clock.
+            last_obs: What the players see after it, `[E, ...]`.
+            memory: Memory of the E games; None: as at the opening of a trial.
+        """
+        games = int(traj.rewards.shape[1])
+        if memory is None:
+            hidden = self.agent.init_hidden(games)
+            _, memory = self.agent.batch_init(jax.random.key(0), hidden)
+        learner, _, stats = _update(
+            self.agent, traj, last_obs, self.state.learner, memory
+        )
+        self.state = self.state.replace(
+            run=inner_loop.with_learner(self.state.run, learner)
+        )
+        return missing.on_device(stats)
+
+    # Inside.
+
+    def _make_loop(self, agent: Agent, game: Any) -> InnerLoop:
+        config = self.config
+        return inner_loop.make_loop(
+            agent,
+            game,
+            num_envs=self.num_envs,
+            num_steps=self.planned_steps,
+            hooks=self._hooks,
+            num_episodes=config.eval_episodes,
+            deterministic=config.deterministic,
+        )
+
+    @property
+    def planned_steps(self) -> int:
+        """The budget with which the agent's schedules end."""
+        return getattr(self.config, "num_steps_per_iteration", self.config.num_steps)
+
+    def _begun(self, learner: TrainingState, carried: tuple[Any, ...]) -> InnerState:
+        key = jax.random.fold_in(jax.random.fold_in(self._key, 0), self._visits)
+        self._visits += 1
+        return inner_loop.begin_compiled(
+            self.loop, learner, self.env_params, key, carried
+        )
+
+    def _set_option(self, name: str, value: Any) -> None:
+        self._agent = space.with_option(self._agent, name, value)
+        self.loop = self._make_loop(self._agent, self.env)
+        learner = inner_loop.fresh_learner(self.loop, jax.random.fold_in(self._key, 1))
+        old = self.state.learner
+        if _shapes(learner) == _shapes(old):
+            learner = old
+        else:
+            warnings.warn(
+                f"{name}={value!r} changes the shapes of the training state: the agent "
+                "starts afresh",
+                stacklevel=3,
+            )
+            hyper = {n: old.hyper.get(n, x) for n, x in learner.hyper.items()}
+            learner = learner.replace(hyper=hyper)
+        self.state = self._begun(learner, self.state.hooks)
+
+    # What is saved.
+
+    def snapshot(self) -> Any:
+        """Returns everything that a training changes, a pytree of arrays."""
+        clock = np.array([self.iteration, self.env_steps, self._visits], np.int64)
+        return {"inner": self.state, "clock": clock}
+
+    def restore(self, snapshot: Any) -> None:
+        """Goes on from a snapshot."""
+        self.state = snapshot["inner"]
+        self.iteration, self.env_steps, self._visits = map(int, snapshot["clock"])
+
+
+def as_statistics(named: dict[str, Any]) -> dict[str, Any]:
+    """Returns the statistics of an evaluation as Python numbers."""
+    numbers: dict[str, Any] = {name: float(x) for name, x in named.items()}
+    numbers["eval/n_episodes"] = int(named["eval/n_episodes"])
+    return numbers
+
+
+def _shapes(tree: Any) -> Any:
+    leaves, structure = jax.tree.flatten(tree)
+    return structure, [(jnp.shape(x), jnp.asarray(x).dtype) for x in leaves]
+
+
+def _check_alike(old: Any, new: Any) -> None:
+    if jax.tree.structure(old) != jax.tree.structure(new):
+        raise ValueError("this is the state of another agent: its structure differs")
+    for a, b in zip(jax.tree.leaves(old), jax.tree.leaves(new), strict=True):
+        if jnp.shape(a) != jnp.shape(b):
+            raise ValueError(
+                f"a number of shape {jnp.shape(b)} stands where the agent has "
+                f"{jnp.shape(a)}: this is the state of another agent"
+            )
+
+
+@structure.jit("agent")
+def _update(
+    agent: Agent, traj: Sample, last_obs: Any, state: TrainingState, memory: MemoryState
+) -> Any:
+    state, memory, stats = agent.update(traj, last_obs, state, memory)
+    return state, memory, missing.flagged(stats)

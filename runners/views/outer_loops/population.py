@@ -1,0 +1,334 @@
+"""A population of inner loops, each from a clean copy of one parent."""
+
+import dataclasses
+import functools
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from paxenv_agents import structure
+from paxenv_agents.types import TrainingState
+from runners.engine.rows import Row
+from runners.search import space
+from runners.search.outer_options import ESConfig
+from runners.search.space import SearchSpace, Solution
+from runners.views.outer_loops import inner_loop
+from runners.views.outer_loops.handle import AgentHandle
+from runners.views.outer_loops.inner_loop import InnerLoop
+
+#: What a search maximises.
+FITNESS = "mean_eval_reward"
+
+
+@dataclasses.dataclass(frozen=True)
+class Trial:
+    """What every individual goes through. Frozen and hashable.
+
+    Attributes:
+        loop: Its inner loop.
+        space: What a solution says.
+        trains: Whether it trains before it is evaluated.
+        own_game: Whether it is evaluated in its own game, or in the parent's.
+        repeats: How often it trains, each time with keys of its own.
+    """
+
+    loop: InnerLoop
+    space: SearchSpace
+    trains: bool
+    own_game: bool
+    repeats: int = 1
+
+
+class Parent(NamedTuple):
+    """What every individual begins with.
+
+    Attributes:
+        learner: The training state.
+        env_params: The game's numbers.
+        hooks: The hooks' states.
+        train_key: Of its training; all share it, so their noise is the same.
+        eval_key: Of its evaluation; all share it.
+    """
+
+    learner: TrainingState
+    env_params: Any
+    hooks: tuple[Any, ...]
+    train_key: jax.Array
+    eval_key: jax.Array
+
+
+class Judged(NamedTuple):
+    """What became of a population.
+
+    Attributes:
+        statistics: Of each individual's evaluation, by name, `[population]`.
+        steps: Environment steps that each has learnt from, int32 `[population]`.
+        learner: The training state of the best one.
+        hooks: The hooks' states of the best one.
+    """
+
+    statistics: Row
+    steps: jax.Array
+    learner: TrainingState
+    hooks: tuple[Any, ...]
+
+
+def score(fitness: jax.Array) -> jax.Array:
+    """Returns fitness with -inf for what is not finite: such a one is never best."""
+    return jnp.where(jnp.isfinite(fitness), fitness, -jnp.inf)
+
+
+def _individual(
+    trial: Trial, parent: Parent, num_iterations: jax.Array, solution: Solution
+) -> Judged:
+    """Trains and evaluates one individual; of several repeats keeps the best."""
+    if trial.repeats == 1:
+        return _once(trial, parent, num_iterations, solution)
+
+    def repeat(number: jax.Array) -> Judged:
+        keyed = parent._replace(
+            train_key=jax.random.fold_in(parent.train_key, number),
+            eval_key=jax.random.fold_in(parent.eval_key, number),
+        )
+        return _once(trial, keyed, num_iterations, solution)
+
+    every = jax.vmap(repeat)(jnp.arange(trial.repeats))
+    best = jnp.argmax(score(every.statistics[FITNESS]))
+    return Judged(
+        statistics={n: _pooled(n, x) for n, x in every.statistics.items()},
+        steps=every.steps.sum(),
+        learner=jax.tree.map(lambda x: x[best], every.learner),
+        hooks=jax.tree.map(lambda x: x[best], every.hooks),
+    )
+
+
+def _pooled(name: str, values: jax.Array) -> jax.Array:
+    """Returns one statistic of all repeats."""
+    if name == "eval/n_episodes":
+        return values.sum()
+    if name in ("eval/min_reward", "eval/max_reward"):
+        return values.min() if "min" in name else values.max()
+    return values.mean()
+
+
+def _once(
+    trial: Trial, parent: Parent, num_iterations: jax.Array, solution: Solution
+) -> Judged:
+    loop = trial.loop
+    learner, env_params = trial.space.applied(
+        parent.learner, parent.env_params, solution
+    )
+    state = inner_loop.begin(loop, learner, env_params, parent.train_key, parent.hooks)
+    if trial.trains:
+        state = inner_loop.advance(loop, state, num_iterations)
+    game = env_params if trial.own_game else parent.env_params
+    statistics = inner_loop.evaluate(loop, state.learner, game, parent.eval_key)
+    steps = state.learner.timesteps - parent.learner.timesteps
+    return Judged(statistics, steps, state.learner, state.hooks)
+
+
+@structure.jit("trial")
+def judge_together(
+    trial: Trial, parent: Parent, num_iterations: jax.Array, members: Solution
+) -> Judged:
+    """Returns what became of a population, trained side by side.
+
+    Args:
+        trial: What it goes through; static.
+        parent: What every individual begins with; a copy for each.
+        num_iterations: Iterations of training; traced.
+        members: Solutions, leaves `[population, ...]`.
+    """
+    individual = functools.partial(_individual, trial, parent, num_iterations)
+    every = jax.vmap(individual)(members)
+    best = jnp.argmax(score(every.statistics[FITNESS]))
+    return every._replace(
+        learner=jax.tree.map(lambda x: x[best], every.learner),
+        hooks=jax.tree.map(lambda x: x[best], every.hooks),
+    )
+
+
+@structure.jit("trial")
+def judge_some(
+    trial: Trial,
+    parent: Parent,
+    num_iterations: jax.Array,
+    members: Solution,
+    indices: jax.Array,
+    count: jax.Array,
+) -> Judged:
+    """Returns what became of some of a population, trained one after another.
+
+    One compile serves any number of them. The others' statistics are 0.
+
+    Args:
+        trial: What they go through; static.
+        parent: What every individual begins with; a copy for each.
+        num_iterations: Iterations of training; traced.
+        members: Solutions, leaves `[population, ...]`.
+        indices: Which ones, int32 `[population]`; the first `count` are read.
+        count: How many; traced, at least 1.
+    """
+    size = indices.shape[0]
+
+    def judged(i: Any) -> Judged:
+        solution = jax.tree.map(lambda x: x[indices[i]], members)
+        return _individual(trial, parent, num_iterations, solution)
+
+    def step(i: Any, carry: tuple[Judged, jax.Array]) -> tuple[Judged, jax.Array]:
+        old, best = carry
+        new, place = judged(i), indices[i]
+        found = score(new.statistics[FITNESS])
+        better = found > best
+        learner, hooks = jax.tree.map(
+            lambda x, y: jnp.where(better, x, y),
+            (new.learner, new.hooks),
+            (old.learner, old.hooks),
+        )
+        statistics = {
+            name: x.at[place].set(new.statistics[name])
+            for name, x in old.statistics.items()
+        }
+        steps = old.steps.at[place].set(new.steps)
+        return Judged(statistics, steps, learner, hooks), jnp.maximum(found, best)
+
+    shapes = jax.eval_shape(judged, 0)
+    statistics = {
+        name: jnp.zeros(size, x.dtype) for name, x in shapes.statistics.items()
+    }
+    nothing = Judged(statistics, jnp.zeros(size, jnp.int32), parent.learner, shapes[3])
+    hooks = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes.hooks)
+    opening = (nothing._replace(hooks=hooks), jnp.float32(-jnp.inf))
+    return jax.lax.fori_loop(0, count, step, opening)[0]
+
+
+#: Options of an agent, by name: a program each.
+Options = tuple[tuple[str, Any], ...]
+
+
+class Individuals:
+    """Trains and evaluates populations.
+
+    Attributes:
+        env_steps: Environment steps of all individuals that mattered so far.
+    """
+
+    def __init__(
+        self, config: ESConfig, handle: AgentHandle, space: SearchSpace, key: jax.Array
+    ) -> None:
+        """Takes what all individuals have in common; compiles nothing yet.
+
+        Args:
+            config: How they train.
+            handle: Their agent and game.
+            space: What of these a solution says.
+            key: From which fresh agents are made where shapes change.
+        """
+        self.env_steps = 0
+        self._config, self._space, self._key = config, space, key
+        self._agent, self._env = handle.unplanned, handle.env
+        self._num_envs = handle.num_envs
+        self._loops: dict[Options, InnerLoop] = {(): handle.loop}
+
+    def judge(
+        self, parent: Parent, members: Solution, count: int | None = None
+    ) -> Judged:
+        """Returns what became of a population.
+
+        Args:
+            parent: What every individual begins with.
+            members: Solutions, leaves `[population, ...]`.
+            count: How many matter, from the first; None: all. The others' statistics
+                have no meaning.
+        """
+        count = self._config.population_size if count is None else count
+        if not self._space.options:
+            trial = self._trial(())
+            self._spend(trial, count)
+            return judge_together(trial, parent, self._budget(trial), members)
+        groups: dict[Options, list[int]] = {}
+        for i in range(count):
+            own = self._space.option_values(jax.tree.map(lambda x, i=i: x[i], members))
+            groups.setdefault(own, []).append(i)
+        parts = [self._group(parent, members, *group) for group in groups.items()]
+        return _joined(parts, list(groups.values()))
+
+    def _group(
+        self, parent: Parent, members: Solution, own: Options, indices: list[int]
+    ) -> Judged:
+        trial = self._trial(own)
+        self._spend(trial, len(indices))
+        padded = np.zeros(self._config.population_size, np.int32)
+        padded[: len(indices)] = indices
+        parent = parent._replace(learner=self.parent_of(own, parent.learner))
+        return judge_some(
+            *(trial, parent, self._budget(trial), members),
+            *(jnp.asarray(padded), jnp.int32(len(indices))),
+        )
+
+    def loop(self, own: Options) -> InnerLoop:
+        """Returns the inner loop of individuals with these options."""
+        if own not in self._loops:
+            agent = self._agent
+            for name, value in own:
+                agent = space.with_option(agent, name, value)
+            self._loops[own] = inner_loop.make_loop(
+                agent,
+                self._env,
+                num_envs=self._num_envs,
+                num_steps=self._config.num_steps_per_iteration,
+                hooks=self._loops[()].hooks,
+                num_episodes=self._config.eval_episodes,
+                deterministic=self._config.deterministic,
+            )
+        return self._loops[own]
+
+    def parent_of(self, own: Options, parent: TrainingState) -> TrainingState:
+        """Returns the parent; a fresh one where options change its shapes."""
+        if not own:
+            return parent
+        key = jax.random.fold_in(self._key, 1)
+        fresh = inner_loop.fresh_learner(self.loop(own), key)
+        shapes = [
+            (jax.tree.structure(x), [leaf.shape for leaf in jax.tree.leaves(x)])
+            for x in (fresh, parent)
+        ]
+        return parent if shapes[0] == shapes[1] else fresh
+
+    def _trial(self, own: Options) -> Trial:
+        return Trial(
+            loop=self.loop(own),
+            space=self._space,
+            trains=self._config.train_agent,
+            own_game=self._config.evaluate_in == "own",
+            repeats=self._config.repeats,
+        )
+
+    def _budget(self, trial: Trial) -> jax.Array:
+        return jnp.int32(trial.loop.iterations(self._config.num_steps_per_iteration))
+
+    def _spend(self, trial: Trial, individuals: int) -> None:
+        if trial.trains:
+            steps = int(self._budget(trial)) * trial.loop.steps_per_iteration
+            self.env_steps += individuals * trial.repeats * steps
+
+
+def _joined(parts: list[Judged], groups: list[list[int]]) -> Judged:
+    """Returns the parts of a population as one."""
+    whole = parts[0]
+    statistics = {name: np.array(x) for name, x in whole.statistics.items()}
+    steps = np.array(whole.steps)
+    for part, indices in zip(parts[1:], groups[1:], strict=True):
+        for name, x in part.statistics.items():
+            statistics[name][indices] = np.asarray(x)[indices]
+        steps[indices] = np.asarray(part.steps)[indices]
+    tops = [float(score(part.statistics[FITNESS]).max()) for part in parts]
+    best = parts[int(np.argmax(tops))]
+    return Judged(
+        statistics={name: jnp.asarray(x) for name, x in statistics.items()},
+        steps=jnp.asarray(steps),
+        learner=best.learner,
+        hooks=best.hooks,
+    )
