@@ -15,8 +15,8 @@ import jax
 import paxenv
 import runners
 from paxenv.auto_reset import AutoResetWrapper
-from paxenv_agents.dqn import DQNConfig
-from paxenv_agents.ppo import PPO, PPOConfig
+from paxenv_agents.learners.dqn import DQNConfig
+from paxenv_agents.learners.ppo import PPO, PPOConfig
 
 
 def balance(num_steps: int) -> None:

@@ -66,8 +66,8 @@ class SinglePlayer:
         env: The game, of two or more players.
         player: The seat that is shown, from 0.
         co_players: The agents at the other seats, in player order.
-        learning: How they learn within a trial, such as a
-            `paxenv_agents.learning_co_players.LearningCoPlayers`; None: not at all.
+        learning: How they learn within a trial, such as a `LearningCoPlayers` of
+            `paxenv_agents.engine.learning_co_players`; None: not at all.
     """
 
     env: Environment

@@ -24,14 +24,14 @@ from paxenv_agents.registry import AgentSpec, PairingError, agents, make_agent
 
 if TYPE_CHECKING:
     from paxenv_agents.agent import Agent
-    from paxenv_agents.dqn import DQN, DQNConfig
-    from paxenv_agents.hyper import Hyper, HyperConfig
-    from paxenv_agents.mfos import MFOS, MFOSConfig
-    from paxenv_agents.naive import Naive, NaiveConfig
-    from paxenv_agents.ppo import PPO, PPOConfig
-    from paxenv_agents.recurrent_ppo import RecurrentPPO, RecurrentPPOConfig
-    from paxenv_agents.sac import SAC, SACConfig
-    from paxenv_agents.shaper import Shaper, ShaperConfig
+    from paxenv_agents.learners.dqn import DQN, DQNConfig
+    from paxenv_agents.learners.hyper import Hyper, HyperConfig
+    from paxenv_agents.learners.mfos import MFOS, MFOSConfig
+    from paxenv_agents.learners.naive import Naive, NaiveConfig
+    from paxenv_agents.learners.ppo import PPO, PPOConfig
+    from paxenv_agents.learners.recurrent_ppo import RecurrentPPO, RecurrentPPOConfig
+    from paxenv_agents.learners.sac import SAC, SACConfig
+    from paxenv_agents.learners.shaper import Shaper, ShaperConfig
     from paxenv_agents.strategies.memory_one import MemoryOne
     from paxenv_agents.testing import AgentCheckError, check_agent
     from paxenv_agents.types import MemoryState, Sample, TrainingState
@@ -73,25 +73,25 @@ __all__ = [
 _LAZY = {
     "Agent": "paxenv_agents.agent",
     "AgentCheckError": "paxenv_agents.testing",
-    "DQN": "paxenv_agents.dqn",
-    "DQNConfig": "paxenv_agents.dqn",
-    "Hyper": "paxenv_agents.hyper",
-    "HyperConfig": "paxenv_agents.hyper",
-    "MFOS": "paxenv_agents.mfos",
-    "MFOSConfig": "paxenv_agents.mfos",
+    "DQN": "paxenv_agents.learners.dqn",
+    "DQNConfig": "paxenv_agents.learners.dqn",
+    "Hyper": "paxenv_agents.learners.hyper",
+    "HyperConfig": "paxenv_agents.learners.hyper",
+    "MFOS": "paxenv_agents.learners.mfos",
+    "MFOSConfig": "paxenv_agents.learners.mfos",
     "MemoryOne": "paxenv_agents.strategies.memory_one",
     "MemoryState": "paxenv_agents.types",
-    "Naive": "paxenv_agents.naive",
-    "NaiveConfig": "paxenv_agents.naive",
-    "PPO": "paxenv_agents.ppo",
-    "PPOConfig": "paxenv_agents.ppo",
-    "RecurrentPPO": "paxenv_agents.recurrent_ppo",
-    "RecurrentPPOConfig": "paxenv_agents.recurrent_ppo",
-    "SAC": "paxenv_agents.sac",
-    "SACConfig": "paxenv_agents.sac",
+    "Naive": "paxenv_agents.learners.naive",
+    "NaiveConfig": "paxenv_agents.learners.naive",
+    "PPO": "paxenv_agents.learners.ppo",
+    "PPOConfig": "paxenv_agents.learners.ppo",
+    "RecurrentPPO": "paxenv_agents.learners.recurrent_ppo",
+    "RecurrentPPOConfig": "paxenv_agents.learners.recurrent_ppo",
+    "SAC": "paxenv_agents.learners.sac",
+    "SACConfig": "paxenv_agents.learners.sac",
     "Sample": "paxenv_agents.types",
-    "Shaper": "paxenv_agents.shaper",
-    "ShaperConfig": "paxenv_agents.shaper",
+    "Shaper": "paxenv_agents.learners.shaper",
+    "ShaperConfig": "paxenv_agents.learners.shaper",
     "TrainingState": "paxenv_agents.types",
     "check_agent": "paxenv_agents.testing",
     "load_agent": "paxenv_agents.weights",

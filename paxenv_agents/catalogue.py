@@ -313,7 +313,7 @@ AGENTS: tuple[AgentSpec, ...] = (
     ),
     AgentSpec(
         "Hyper",
-        "paxenv_agents.hyper:Hyper",
+        "paxenv_agents.learners.hyper:Hyper",
         {},
         "PPO over the logits of a memory-one policy.",
         MFOS_PAPER,

@@ -109,7 +109,7 @@ def make_agent(name: str, env: Any, player: int = 0, **config: Any) -> Any:
         MissingOptionsError: If one that it needs is missing.
         ValueError: If an option is refused.
     """
-    from paxenv_agents.seat import seated
+    from paxenv_agents.agent import seated
 
     spec, env = find(name), seated(env)
     made_by = spec.load()

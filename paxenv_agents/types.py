@@ -16,8 +16,8 @@ class TrainingState(struct.PyTreeNode):
         timesteps: Environment steps learnt from. int32 scalar.
         hyper: Traced hyperparameters by name, float32 scalars: schedules, samplers
             and searches write here.
-        replay: Experience kept for later updates (`paxenv_agents.replay`), part of
-            what is checkpointed. Learners that keep none leave it empty.
+        replay: Experience kept for later updates (`paxenv_agents.learners.replay`),
+            part of what is checkpointed. Learners that keep none leave it empty.
     """
 
     params: Any = ()

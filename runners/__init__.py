@@ -7,8 +7,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from paxenv_agents.lineup import Lineup, Slot
-    from paxenv_agents.play import play_episode, play_trial
+    from paxenv_agents.engine.lineup import Lineup, Slot
+    from paxenv_agents.engine.play import play_episode, play_trial
     from paxenv_agents.types import MemoryState, Sample, TrainingState
     from runners.config import AgentConfig, ConfigError, EnvConfig, ExperimentConfig
     from runners.config import load as load_config
@@ -84,7 +84,7 @@ _LAZY = {
     "Gradient": "runners.engine.outer",
     "Hook": "runners.views.outer_loops.hooks",
     "KeyedActFn": "runners.session.whole_episodes",
-    "Lineup": "paxenv_agents.lineup",
+    "Lineup": "paxenv_agents.engine.lineup",
     "MemoryState": "paxenv_agents.types",
     "Observer": "runners.session.loop",
     "OnPolicyRunner": "runners.views.on_policy.runner",
@@ -101,7 +101,7 @@ _LAZY = {
     "SACTrainResult": "runners.views.functional",
     "Sample": "paxenv_agents.types",
     "SearchDim": "runners.search.dims",
-    "Slot": "paxenv_agents.lineup",
+    "Slot": "paxenv_agents.engine.lineup",
     "TrainingState": "paxenv_agents.types",
     "agent_act_fn": "runners.session.whole_episodes",
     "ensure_devices": "runners.engine.devices",
@@ -114,9 +114,9 @@ _LAZY = {
     "jit_evaluate": "runners.session.whole_episodes",
     "load_config": "runners.config:load",
     "make_mesh": "runners.engine.placement",
-    "play_episode": "paxenv_agents.play",
+    "play_episode": "paxenv_agents.engine.play",
     "play_episodes": "runners.session.whole_episodes",
-    "play_trial": "paxenv_agents.play",
+    "play_trial": "paxenv_agents.engine.play",
     "prepare": "runners.planning.plan",
     "register_algorithm": "runners.views.on_policy.setup",
     "replicate": "runners.engine.devices",

@@ -7,8 +7,8 @@ import jax
 import jax.numpy as jnp
 
 from paxenv_agents.agent import Agent
-from paxenv_agents.lineup import Slot
-from paxenv_agents.streaming import summed_scan
+from paxenv_agents.engine.lineup import Slot
+from paxenv_agents.engine.play import summed_scan
 from paxenv_agents.types import TrainingState
 from runners.engine.experiment import Experiment
 from runners.engine.lanes import play_trials

@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import Any
 
 import paxenv
-from paxenv_agents.dqn import DQNConfig
-from paxenv_agents.ppo import PPOConfig
-from paxenv_agents.sac import SACConfig
+from paxenv_agents.learners.dqn import DQNConfig
+from paxenv_agents.learners.ppo import PPOConfig
+from paxenv_agents.learners.sac import SACConfig
 from runners import OnPolicyRunner, RunnerConfig, train_dqn, train_ppo, train_sac
 from runners.cli import main
 from runners.storage.checkpoints.store import NoCheckpointError

@@ -10,7 +10,7 @@ from gymnasium.spaces import Box
 
 from paxenv.environment import Environment
 from paxenv.params import GameParams
-from paxenv_agents.learner import Learner
+from paxenv_agents.learners.learner import Learner
 from paxenv_agents.types import TrainingState
 
 

@@ -239,9 +239,9 @@ def functional(algorithm: str, game: str, **runner: Any) -> Result:
 
     import paxenv
     import runners
-    from paxenv_agents.dqn import DQNConfig
-    from paxenv_agents.ppo import PPOConfig
-    from paxenv_agents.sac import SACConfig
+    from paxenv_agents.learners.dqn import DQNConfig
+    from paxenv_agents.learners.ppo import PPOConfig
+    from paxenv_agents.learners.sac import SACConfig
 
     replay = {"hidden_sizes": (8,), "batch_size": 8, "train_every": 4}
     own = {
@@ -270,7 +270,7 @@ def on_policy(env: Any, **options: Any) -> Result:
     """Trains with `OnPolicyRunner`, evaluates, and keeps the rows of its callbacks."""
     import jax
 
-    from paxenv_agents.ppo import PPOConfig
+    from paxenv_agents.learners.ppo import PPOConfig
     from runners import OnPolicyRunner
 
     config = PPOConfig(n_steps=8, num_minibatches=2, num_epochs=2, hidden_sizes=(8,))

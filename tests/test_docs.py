@@ -351,7 +351,7 @@ def as_documented(default: object) -> str:
 
 
 def test_every_option_of_ppo_is_documented_with_its_default():
-    from paxenv_agents.ppo import PPOConfig
+    from paxenv_agents.learners.ppo import PPOConfig
 
     rows = option_rows("Learners")
     for field in dataclasses.fields(PPOConfig):
@@ -359,7 +359,7 @@ def test_every_option_of_ppo_is_documented_with_its_default():
 
 
 def test_every_option_of_lola_is_documented_with_its_default():
-    from paxenv_agents.lola_config import LOLAConfig
+    from paxenv_agents.learners.lola import LOLAConfig
 
     rows = option_rows("Opponent shaping by gradients")
     defaults = {
@@ -369,8 +369,8 @@ def test_every_option_of_lola_is_documented_with_its_default():
 
 
 def test_every_option_of_learning_from_replay_is_documented_with_its_default():
-    from paxenv_agents.dqn import DQNConfig
-    from paxenv_agents.sac import SACConfig
+    from paxenv_agents.learners.dqn import DQNConfig
+    from paxenv_agents.learners.sac import SACConfig
 
     rows = option_rows("Learning from replay")
     for column, config in enumerate((DQNConfig, SACConfig)):

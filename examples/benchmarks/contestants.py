@@ -73,7 +73,7 @@ def vector(game, n):
 
 def ppo(game, n):
     """Two independent PPO learners, one torso of 16 x 16, 2 epochs, 4 minibatches."""
-    from paxenv_agents.lineup import Slot
+    from paxenv_agents.engine.lineup import Slot
     from paxenv_agents.registry import make_agent
     from runners.engine.experiment import Experiment, train_chunk
 

@@ -13,7 +13,7 @@ import jax
 
 import paxenv
 import paxenv_agents
-from paxenv_agents.lineup import Slot
+from paxenv_agents.engine.lineup import Slot
 from runners.engine.devices import ensure_devices
 from runners.engine.experiment import Experiment, train_chunk
 from runners.engine.placement import make_mesh

@@ -84,7 +84,7 @@ def _learning(
     opponent: Any, agents: tuple[Any, ...], env: Any
 ) -> tuple[tuple[Any, ...], Any]:
     """Returns the opponents as they learn within a trial, and how they do."""
-    module = importlib.import_module("paxenv_agents.learning_co_players")
+    module = importlib.import_module("paxenv_agents.engine.learning_co_players")
     types = " and ".join(type(agent).__name__ for agent in agents)
     named = opponent if isinstance(opponent, str) else types
     module.check(agents, env.num_inner_steps, env.num_outer_steps, named)
@@ -125,7 +125,7 @@ def _one_of(opponents: Any, env: Any, player: int) -> tuple[Any, Any]:
     if not opponents:
         raise ValueError("opponent: a list must name at least one opponent, got none")
     members, states = zip(*(resolve(o, env, player) for o in opponents), strict=True)
-    one_of = importlib.import_module("paxenv_agents.one_of")
+    one_of = importlib.import_module("paxenv_agents.engine.one_of")
     types = importlib.import_module("paxenv_agents.types")
     agent = one_of.OneOf.from_env(env, player, members=members)
     return agent, types.TrainingState(params=states)

@@ -5,11 +5,11 @@ from typing import Any, ClassVar
 
 import jax
 
-from paxenv_agents import options
 from paxenv_agents.exact import gradients, proximal, training
 from paxenv_agents.exact.games import Params, Values
 from paxenv_agents.exact.learner import RULES, ExactConfig, ExactLearner
-from paxenv_agents.learner import Hyper
+from paxenv_agents.learners.learner import Hyper
+from paxenv_agents.networks import options
 
 
 @dataclasses.dataclass(frozen=True)

@@ -12,11 +12,12 @@ from jaxtyping import Array, Float
 
 from paxenv import keys, payoffs, spaces
 from paxenv.params import as_floats
-from paxenv_agents import options, structure
+from paxenv_agents import structure
+from paxenv_agents.agent import seated
 from paxenv_agents.exact.games import Params, Values, memory_one
-from paxenv_agents.learner import Hyper, Learner
+from paxenv_agents.learners.learner import Hyper, Learner
+from paxenv_agents.networks import options
 from paxenv_agents.registry import PairingError
-from paxenv_agents.seat import seated
 from paxenv_agents.types import MemoryState, Sample, Stats, TrainingState
 
 STATES = ("CC", "CD", "DC", "DD", "START")

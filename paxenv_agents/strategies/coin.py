@@ -10,8 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from paxenv import keys
-from paxenv_agents.agent import Agent
-from paxenv_agents.seat import seated
+from paxenv_agents.agent import Agent, seated
 from paxenv_agents.strategies.coin_sight import CoinSight
 from paxenv_agents.types import MemoryState, TrainingState
 

@@ -9,9 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from paxenv import keys, spaces
-from paxenv_agents.agent import Agent
+from paxenv_agents.agent import Agent, num_players, seated
 from paxenv_agents.registry import PairingError
-from paxenv_agents.seat import num_players, seated
 from paxenv_agents.strategies import seats
 from paxenv_agents.strategies.automaton import Automaton
 from paxenv_agents.types import MemoryState, TrainingState

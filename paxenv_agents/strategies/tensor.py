@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 
 from paxenv import spaces
-from paxenv_agents import seat
+from paxenv_agents import agent
 from paxenv_agents.agent import Agent
 from paxenv_agents.registry import PairingError
 from paxenv_agents.strategies import seats
@@ -38,10 +38,10 @@ class TitForTatAmongMany(Agent):
 
     @classmethod
     def from_env(cls, env: Any, player: int = 0, **config: Any) -> "TitForTatAmongMany":
-        env = seat.seated(env)
+        env = agent.seated(env)
         observation_space = env.observation_space(player)
         seats.require_two_actions(env.action_space(player))
-        seen, seats_taken = num_players(observation_space), seat.num_players(env)
+        seen, seats_taken = num_players(observation_space), agent.num_players(env)
         if seen != seats_taken:
             raise PairingError(
                 f"it needs to see two actions of each of {seats_taken} players, "

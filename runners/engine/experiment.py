@@ -14,10 +14,9 @@ from jax.sharding import Mesh
 from paxenv import missing, scalars
 from paxenv.environment import Environment
 from paxenv_agents import structure
-from paxenv_agents.lineup import Lineup, Slot
-from paxenv_agents.play import Trial
-from paxenv_agents.stream import Rollout
-from paxenv_agents.streaming import summed_scan
+from paxenv_agents.engine.lineup import Lineup, Slot
+from paxenv_agents.engine.play import Trial, summed_scan
+from paxenv_agents.engine.stream import Rollout
 from paxenv_agents.types import TrainingState
 from runners.engine import placement
 from runners.engine.inner_episodes import CURVES, by_inner_episode

@@ -9,7 +9,7 @@ import numpy as np
 from runners.engine.statistics import confidence_band
 
 if TYPE_CHECKING:
-    from paxenv_agents.episodes import Episodes
+    from paxenv_agents.engine.episodes import Episodes
 
 
 #: Rewards per step by inner episode, `[opponents, inner episodes, players]`.

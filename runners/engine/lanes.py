@@ -7,8 +7,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from paxenv_agents.play import Trial, play_trial
-from paxenv_agents.stream import Rollout, open_stream, play_steps
+from paxenv_agents.engine.play import Trial, play_trial
+from paxenv_agents.engine.stream import Rollout, open_stream, play_steps
 from paxenv_agents.types import TrainingState
 from runners.engine import placement
 from runners.engine.tags import LANES, SAMPLERS

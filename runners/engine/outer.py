@@ -8,10 +8,10 @@ import jax
 import jax.numpy as jnp
 from flax import struct
 
-from paxenv_agents.experience import Experience
-from paxenv_agents.lineup import Lineup
-from paxenv_agents.play import Trial, context_of, samples_of
-from paxenv_agents.stream import Rollout
+from paxenv_agents.engine.experience import Experience
+from paxenv_agents.engine.lineup import Lineup
+from paxenv_agents.engine.play import Trial, context_of, samples_of
+from paxenv_agents.engine.stream import Rollout
 from paxenv_agents.types import Stats, TrainingState
 
 

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from paxenv import spaces
 from paxenv_agents import structure
 from paxenv_agents.agent import Agent
-from paxenv_agents.streaming import Running
+from paxenv_agents.engine.play import Running
 from paxenv_agents.types import TrainingState
 from runners.engine import placement
 

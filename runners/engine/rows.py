@@ -6,10 +6,10 @@ import jax
 import jax.numpy as jnp
 
 from paxenv.environment import Environment
-from paxenv_agents.episodes import means, summed
-from paxenv_agents.lineup import Slot
-from paxenv_agents.play import Trial
-from paxenv_agents.stream import Rollout
+from paxenv_agents.engine.episodes import means, summed
+from paxenv_agents.engine.lineup import Slot
+from paxenv_agents.engine.play import Trial
+from paxenv_agents.engine.stream import Rollout
 from paxenv_agents.types import Stats, TrainingState
 from runners.engine import inner_episodes
 from runners.engine.inner_episodes import CURVES

@@ -15,7 +15,7 @@ from paxenv.registry import GameSpec, find
 from paxenv.single_player import CO_PLAYER_SEED, SinglePlayer
 from paxenv.wording import counted
 from paxenv_agents.agent import Agent
-from paxenv_agents.lineup import Slot
+from paxenv_agents.engine.lineup import Slot
 from runners.config import AgentConfig, ConfigError, ExperimentConfig
 from runners.config.coerce import coerce
 from runners.config.schema import ONE_LEARNER, OUTER_LOOPS

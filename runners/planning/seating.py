@@ -11,7 +11,7 @@ from paxenv.registry import GameSpec
 from paxenv.wording import counted
 from paxenv_agents import registry, weights
 from paxenv_agents.agent import Agent
-from paxenv_agents.lineup import Slot
+from paxenv_agents.engine.lineup import Slot
 from runners.config import DEFAULT_LEARNER, AgentConfig, ConfigError, ExperimentConfig
 from runners.config.coerce import coerce
 from runners.config.coerce import frozen as frozen_value

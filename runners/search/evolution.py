@@ -6,7 +6,7 @@ from typing import Any
 import jax
 
 from paxenv.wording import counted
-from paxenv_agents.lineup import Lineup
+from paxenv_agents.engine.lineup import Lineup
 from paxenv_agents.types import Stats, TrainingState
 from runners.engine import population
 from runners.engine.outer import OuterOptimiser, OuterState

@@ -12,11 +12,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from paxenv.missing import flagged, on_host
-from paxenv_agents import replay, structure
-from paxenv_agents.host_replay import HostReplay
-from paxenv_agents.lineup import Slot
-from paxenv_agents.off_policy import OffPolicy
-from paxenv_agents.replay import Minibatch, Transition
+from paxenv_agents import structure
+from paxenv_agents.engine.lineup import Slot
+from paxenv_agents.learners import replay
+from paxenv_agents.learners.off_policy import OffPolicy
+from paxenv_agents.learners.replay import HostReplay, Minibatch, Transition
 from paxenv_agents.types import TrainingState
 from runners.engine.experiment import Experiment, RunState, rollout
 from runners.engine.lanes import map_axis

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 
 from paxenv.wording import counted
 from paxenv_agents import weights
-from paxenv_agents.lineup import Slot
+from paxenv_agents.engine.lineup import Slot
 from runners.config import AgentConfig, ConfigError, ExperimentConfig, load
 from runners.config.loader import load_record
 from runners.engine.experiment import RunState

@@ -9,8 +9,8 @@ import numpy as np
 
 from paxenv import COOPERATE
 from paxenv_agents import structure
-from paxenv_agents.lineup import Slot
-from paxenv_agents.probed import Probed
+from paxenv_agents.engine.lineup import Slot
+from paxenv_agents.engine.probed import Probed
 from runners.config import ConfigError
 from runners.engine.experiment import Experiment, RunState, rollout
 from runners.engine.lanes import map_axis

@@ -13,7 +13,7 @@ import numpy as np
 
 from paxenv.paths import local_path
 from paxenv_agents.agent import Agent
-from paxenv_agents.lineup import Slot
+from paxenv_agents.engine.lineup import Slot
 from paxenv_agents.types import TrainingState
 from runners.engine.experiment import Experiment
 from runners.engine.joined_rows import JoinedRows

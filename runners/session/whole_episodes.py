@@ -18,8 +18,8 @@ from paxenv.environment import native
 from paxenv.single_player import SinglePlayer
 from paxenv_agents import structure
 from paxenv_agents.agent import Agent
-from paxenv_agents.lineup import game_params
-from paxenv_agents.table import where_games
+from paxenv_agents.engine.lineup import game_params
+from paxenv_agents.engine.table import where_games
 from paxenv_agents.types import MemoryState
 from runners.engine.devices import count
 from runners.engine.statistics import EpisodeStats, EvalMetrics, summarise

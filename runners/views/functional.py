@@ -9,9 +9,9 @@ import jax
 import jax.numpy as jnp
 from jax.sharding import Mesh
 
-from paxenv_agents.dqn import DQN, DQNConfig
-from paxenv_agents.ppo import PPO, PPOConfig
-from paxenv_agents.sac import SAC, SACConfig
+from paxenv_agents.learners.dqn import DQN, DQNConfig
+from paxenv_agents.learners.ppo import PPO, PPOConfig
+from paxenv_agents.learners.sac import SAC, SACConfig
 from runners.engine.devices import get_num_devices, replicate
 from runners.engine.placement import make_mesh
 from runners.session.runner_config import (

@@ -15,7 +15,7 @@ import pytest
 
 import paxenv
 from paxenv_agents import make_agent
-from paxenv_agents.lineup import Slot
+from paxenv_agents.engine.lineup import Slot
 from runners.engine.experiment import Experiment, train_chunk
 
 NUM_UPDATES, LAST = 200, 10

@@ -3,7 +3,7 @@
 import pytest
 
 import paxenv
-from paxenv_agents.ppo import PPO
+from paxenv_agents.learners.ppo import PPO
 from runners.search.outer_options import ESConfig, OuterConfig
 from runners.views.outer_loops.es_runner import ESRunner
 from runners.views.outer_loops.outer_runner import OnlineRunner

@@ -8,11 +8,11 @@ import pytest
 
 import paxenv
 from paxenv import scalars
-from paxenv_agents.dqn import DQNConfig
+from paxenv_agents.engine.lineup import Slot
 from paxenv_agents.exact.agents import SOSConfig
-from paxenv_agents.lineup import Slot
-from paxenv_agents.lola_config import LOLAConfig
-from paxenv_agents.ppo import PPOConfig
+from paxenv_agents.learners.dqn import DQNConfig
+from paxenv_agents.learners.lola import LOLAConfig
+from paxenv_agents.learners.ppo import PPOConfig
 from runners import RunnerConfig
 from runners.config import ExperimentConfig
 from runners.search.options import ESOptions

@@ -11,8 +11,8 @@ from paxenv import keys
 from paxenv.envs.coin_game import CoinGame
 from paxenv.envs.iterated_matrix_game import IteratedMatrixGame
 from paxenv_agents import Agent, AgentCheckError, check_agent, make_agent
-from paxenv_agents.naive import Naive
-from paxenv_agents.ppo import PPO, PPOConfig
+from paxenv_agents.learners.naive import Naive
+from paxenv_agents.learners.ppo import PPO, PPOConfig
 from paxenv_agents.types import MemoryState, TrainingState
 
 ENV = IteratedMatrixGame(4, 2)

@@ -11,8 +11,8 @@ from engine_fakes import Dice, Fixed, Recorder, seated
 
 from paxenv.envs.iterated_matrix_game import IteratedMatrixGame
 from paxenv.envs.iterated_tensor_game import IteratedTensorGame
-from paxenv_agents.lineup import Lineup, Slot
-from paxenv_agents.play import context_of, play_trial
+from paxenv_agents.engine.lineup import Lineup, Slot
+from paxenv_agents.engine.play import context_of, play_trial
 from runners.engine.experiment import Experiment, train_chunk
 
 ALL = frozenset({"co_players", "play", "trajs"})

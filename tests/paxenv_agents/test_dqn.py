@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from learner_fakes import Seat, make_learner
 
-from paxenv_agents import replay
-from paxenv_agents.dqn import DQN
-from paxenv_agents.replay import Minibatch, Transition
+from paxenv_agents.learners import replay
+from paxenv_agents.learners.dqn import DQN
+from paxenv_agents.learners.replay import Minibatch, Transition
 from paxenv_agents.types import Sample
 
 BOX = gymnasium.spaces.Box(-1.0, 1.0, (3,), np.float32)

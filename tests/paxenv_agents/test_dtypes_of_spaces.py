@@ -14,9 +14,9 @@ from paxenv import registry
 from paxenv.adapters.vector_env import GymnasiumVectorEnv
 from paxenv.environment import Environment
 from paxenv.params import GameParams
+from paxenv_agents.engine.lineup import Slot
+from paxenv_agents.engine.one_of import OneOf
 from paxenv_agents.from_function import FromFunction
-from paxenv_agents.lineup import Slot
-from paxenv_agents.one_of import OneOf
 from paxenv_agents.registry import make_agent
 from runners.engine.experiment import Experiment, train_chunk
 from runners.engine.outer import Gradient

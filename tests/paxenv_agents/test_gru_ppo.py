@@ -15,9 +15,9 @@ from paxenv import keys
 from paxenv.envs.coin_game import CoinGame
 from paxenv.envs.iterated_matrix_game import IteratedMatrixGame
 from paxenv_agents import RecurrentPPO, RecurrentPPOConfig, check_agent, make_agent
-from paxenv_agents.lineup import Lineup, Slot
-from paxenv_agents.networks import MLPActor
-from paxenv_agents.play import play_trial
+from paxenv_agents.engine.lineup import Lineup, Slot
+from paxenv_agents.engine.play import play_trial
+from paxenv_agents.networks.feed_forward import MLPActor
 from paxenv_agents.types import Sample
 from runners.engine.experiment import Experiment, train_chunk
 

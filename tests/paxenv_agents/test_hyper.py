@@ -10,7 +10,7 @@ import pytest
 from paxenv.envs.infinite_matrix_game import InfiniteMatrixGame
 from paxenv.envs.iterated_matrix_game import IteratedMatrixGame
 from paxenv_agents import Hyper, PairingError, check_agent, make_agent
-from paxenv_agents.lineup import Slot
+from paxenv_agents.engine.lineup import Slot
 from runners.engine.experiment import Experiment, train_chunk
 
 ENV = InfiniteMatrixGame(4)

@@ -8,16 +8,9 @@ import pytest
 from learner_fakes import Seat, make_learner
 
 from paxenv.envs.coin_game import CoinGame
-from paxenv_agents import (
-    MFOS,
-    PPO,
-    RecurrentPPO,
-    Shaper,
-    check_agent,
-    make_agent,
-    networks,
-)
-from paxenv_agents.lineup import Slot
+from paxenv_agents import MFOS, PPO, RecurrentPPO, Shaper, check_agent, make_agent
+from paxenv_agents.engine.lineup import Slot
+from paxenv_agents.networks import feed_forward
 from runners.engine.experiment import Experiment, train_chunk
 
 IMAGE = gymnasium.spaces.Box(0, 255, (3, 4, 2), np.uint8)
@@ -76,13 +69,13 @@ def test_other_observations_have_no_convolutions(space, options):
 def test_a_convolution_sees_neighbours_and_no_other_cell():
     """One 3x3 layer: the far corner of a 4x4 image is out of sight of the near one."""
     space = gymnasium.spaces.Box(0, 1, (4, 4, 1), np.float32)
-    image = networks.image(space, (1,), 3)
+    image = feed_forward.image(space, (1,), 3)
 
-    class Corner(networks.nn.Module):
+    class Corner(feed_forward.nn.Module):
         def __call__(self, features):
             return features[..., 0]
 
-    network = networks.seen(Corner(), image)
+    network = feed_forward.seen(Corner(), image)
     features = jnp.ones(16)
     variables = network.init(jax.random.key(0), features)
     kernel = jnp.ones_like(variables["params"]["Conv_0"]["kernel"])
@@ -96,8 +89,8 @@ def test_a_convolution_sees_neighbours_and_no_other_cell():
 
 
 def test_pixels_are_divided_by_255_and_other_numbers_are_not():
-    assert networks.image(IMAGE, (4,), 3).scale == 255.0
-    assert networks.image(BOARD, (4,), 3).scale == 1.0
+    assert feed_forward.image(IMAGE, (4,), 3).scale == 255.0
+    assert feed_forward.image(BOARD, (4,), 3).scale == 1.0
 
 
 def test_gradient_reaches_every_convolution():
@@ -107,7 +100,7 @@ def test_gradient_reaches_every_convolution():
     seen = jnp.asarray(draw.integers(2, size=(16, 3, 3, 4)), jnp.int8)
 
     def spread(params):
-        outputs, values = networks.apply(agent.network, params, seen, BOARD)
+        outputs, values = feed_forward.apply(agent.network, params, seen, BOARD)
         return (outputs**2).sum() + (values**2).sum()
 
     gradient = jax.jit(jax.grad(spread))(state.params)

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from paxenv_agents.initial_weights import orthogonal
+from paxenv_agents.networks.feed_forward import orthogonal
 
 DRAWS = 20_000
 
@@ -123,7 +123,7 @@ def test_turning_the_matrices_does_not_change_their_law():
 
 HANGS = """
 import jax
-from paxenv_agents.initial_weights import orthogonal
+from paxenv_agents.networks.feed_forward import orthogonal
 
 def init(key, copies, width):
     shapes = [(2, width), (width, width), (width, 2), (width, 1)] * copies

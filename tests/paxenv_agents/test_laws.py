@@ -6,8 +6,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from paxenv_agents import distributions
-from paxenv_agents.laws import Law, TabulatedLaw
+from paxenv_agents.networks import distributions
+from paxenv_agents.networks.distributions import Law, TabulatedLaw
 from paxenv_agents.ops.lookup import look_up
 
 KEY = jax.random.key(3)

@@ -13,10 +13,10 @@ from flax import linen as nn
 from paxenv import keys
 from paxenv.envs.iterated_matrix_game import IteratedMatrixGame
 from paxenv_agents import make_agent
-from paxenv_agents.lineup import Lineup, Slot
-from paxenv_agents.naive import Naive
-from paxenv_agents.play import play_trial
-from paxenv_agents.ppo import PPO
+from paxenv_agents.engine.lineup import Lineup, Slot
+from paxenv_agents.engine.play import play_trial
+from paxenv_agents.learners.naive import Naive
+from paxenv_agents.learners.ppo import PPO
 from runners.engine.experiment import Experiment, train_chunk
 
 ENV = IteratedMatrixGame(4, 2)

@@ -16,11 +16,10 @@ import pytest
 import paxenv
 from paxenv.envs.iterated_matrix_game import IteratedMatrixGame
 from paxenv_agents import check_agent, make_agent
-from paxenv_agents.lineup import Lineup, Slot
-from paxenv_agents.lola import LOLA
-from paxenv_agents.lookahead import Lookahead, Seat
-from paxenv_agents.opponent_model import fitted
-from paxenv_agents.play import context_of, play_fresh
+from paxenv_agents.engine.lineup import Lineup, Slot
+from paxenv_agents.engine.play import context_of, play_fresh
+from paxenv_agents.learners.lola import LOLA, fitted
+from paxenv_agents.learners.lookahead import Lookahead, Seat
 from paxenv_agents.types import Sample
 from runners.engine.experiment import Experiment, train_chunk
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from learner_fakes import Seat, make_learner, make_sample
 
-from paxenv_agents.naive import Naive, NaiveConfig
-from paxenv_agents.ppo import PPOConfig
+from paxenv_agents.learners.naive import Naive, NaiveConfig
+from paxenv_agents.learners.ppo import PPOConfig
 
 ONES = jnp.ones((3, 1), jnp.float32)
 

@@ -8,14 +8,14 @@ import pytest
 from learner_fakes import Seat, make_learner
 
 from paxenv import spaces
-from paxenv_agents import networks
-from paxenv_agents.mfos import MFOSConfig
-from paxenv_agents.ppo import PPO
-from paxenv_agents.recurrent_ppo import RecurrentPPOConfig
-from paxenv_agents.shaper import ShaperConfig
+from paxenv_agents.learners.mfos import MFOSConfig
+from paxenv_agents.learners.ppo import PPO
+from paxenv_agents.learners.recurrent_ppo import RecurrentPPOConfig
+from paxenv_agents.learners.shaper import ShaperConfig
+from paxenv_agents.networks import feed_forward
 
 KEY = jax.random.key(0)
-MANY = networks.MAX_TABULATED + 1
+MANY = feed_forward.MAX_TABULATED + 1
 
 
 def one_hot_box(n):
@@ -28,7 +28,7 @@ def index(n, start=0):
 
 def outputs(agent, observations):
     state, _ = make_learner(agent, 1)
-    return networks.apply(
+    return feed_forward.apply(
         agent.network, state.params, observations, agent.observation_space
     )
 
@@ -54,7 +54,7 @@ def test_index_and_one_hot_observations_mean_the_same(options, n):
 def test_a_table_starts_uniform_and_holds_one_row_per_state(space):
     agent = PPO.from_env(Seat(space), tabular=True)
     state, _ = make_learner(agent, 1)
-    n = networks.num_features(space)
+    n = feed_forward.num_features(space)
 
     assert jax.tree.map(jnp.shape, state.params) == {"logits": (n, 2), "values": (n,)}
     assert all(not leaf.any() for leaf in jax.tree.leaves(state.params))
@@ -63,7 +63,7 @@ def test_a_table_starts_uniform_and_holds_one_row_per_state(space):
     observation = jnp.asarray(3)
     if isinstance(space, gymnasium.spaces.Box):
         observation = jax.nn.one_hot(observation, n, dtype=jnp.int8)
-    logits, value = networks.apply(agent.network, rows, observation, space)
+    logits, value = feed_forward.apply(agent.network, rows, observation, space)
     assert logits.tolist() == [6.0, 7.0]
     assert float(value) == 3.0
 
@@ -83,7 +83,7 @@ def test_a_space_that_starts_elsewhere_is_counted_from_its_start():
     agent = PPO.from_env(Seat(index(3, start=7)), tabular=True)
     rows = {"logits": jnp.arange(6.0).reshape(3, 2), "values": jnp.zeros(3)}
 
-    logits, _ = networks.apply(
+    logits, _ = feed_forward.apply(
         agent.network, rows, jnp.array([7, 9]), agent.observation_space
     )
 
@@ -150,8 +150,8 @@ def test_own_actor_and_critic_classes_are_used():
     agent = PPO.from_env(
         Seat(),
         None,
-        networks.MLPActor,
-        networks.MLPCritic,
+        feed_forward.MLPActor,
+        feed_forward.MLPCritic,
         actor_cfg={"hidden_dims": [7]},
     )
     params = make_learner(agent, 1)[0].params
@@ -159,7 +159,9 @@ def test_own_actor_and_critic_classes_are_used():
     assert params["actor"]["MLPTorso_0"]["Dense_0"]["kernel"].shape == (5, 7)
     assert params["critic"]["MLPTorso_0"]["Dense_1"]["kernel"].shape == (64, 64)
     assert hash(agent) == hash(
-        PPO.from_env(Seat(), None, networks.MLPActor, actor_cfg={"hidden_dims": [7]})
+        PPO.from_env(
+            Seat(), None, feed_forward.MLPActor, actor_cfg={"hidden_dims": [7]}
+        )
     )
 
 
@@ -181,10 +183,10 @@ def test_a_lookup_over_states_equals_the_network_on_features():
     observations = jnp.eye(5, dtype=jnp.int8)[jnp.array([[0, 4], [2, 2], [3, 1]])]
     params = make_learner(looked_up, 1)[0].params
 
-    by_rows = networks.apply(
+    by_rows = feed_forward.apply(
         looked_up.network, params, observations, looked_up.observation_space
     )
-    directly = networks.apply(computed.network, params, observations, features)
+    directly = feed_forward.apply(computed.network, params, observations, features)
 
     for a, b in zip(by_rows, directly, strict=True):
         np.testing.assert_allclose(a, b, atol=1e-6)

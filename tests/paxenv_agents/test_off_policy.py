@@ -15,10 +15,10 @@ from learner_fakes import Seat, make_learner
 
 import paxenv
 from paxenv_agents import PairingError, check_agent, make_agent
-from paxenv_agents.agreement import equal
-from paxenv_agents.dqn import DQN, DQNConfig
-from paxenv_agents.lineup import Slot
-from paxenv_agents.sac import SAC, SACConfig
+from paxenv_agents.engine.lineup import Slot
+from paxenv_agents.learners.dqn import DQN, DQNConfig
+from paxenv_agents.learners.sac import SAC, SACConfig
+from paxenv_agents.testing import equal
 from paxenv_agents.types import Sample
 from runners.cli import cli
 from runners.engine.experiment import Experiment, train_chunk

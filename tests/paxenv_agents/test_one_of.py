@@ -5,9 +5,9 @@ import jax.numpy as jnp
 import numpy as np
 
 import paxenv
-from paxenv_agents.lineup import Lineup, Slot
-from paxenv_agents.one_of import OneOf
-from paxenv_agents.play import play_trial
+from paxenv_agents.engine.lineup import Lineup, Slot
+from paxenv_agents.engine.one_of import OneOf
+from paxenv_agents.engine.play import play_trial
 from paxenv_agents.registry import make_agent
 
 

@@ -11,8 +11,8 @@ from engine_fakes import Dice, Fixed, Recorder, seated
 import paxenv
 from paxenv import keys
 from paxenv.envs.iterated_matrix_game import EnvParams, IteratedMatrixGame
-from paxenv_agents.lineup import Lineup, Slot
-from paxenv_agents.play import play_trial
+from paxenv_agents.engine.lineup import Lineup, Slot
+from paxenv_agents.engine.play import play_trial
 
 PARAMS = EnvParams(payoff_matrix=[[-1, -1], [-3, 0], [0, -3], [-2, -2]])
 

@@ -13,7 +13,7 @@ from bits import equal, leaves
 from learner_fakes import Seat, make_learner, make_sample, play_matrix_game
 
 from paxenv.envs.iterated_matrix_game import IteratedMatrixGame
-from paxenv_agents.ppo import PPO, PPOConfig
+from paxenv_agents.learners.ppo import PPO, PPOConfig
 
 SHAPE = (6, 8)
 GAME = IteratedMatrixGame(4)

@@ -13,10 +13,10 @@ from learner_fakes import Seat, make_learner
 
 import paxenv
 from paxenv_agents import PairingError, check_agent, make_agent
-from paxenv_agents.distributions import for_space
-from paxenv_agents.lineup import Slot
-from paxenv_agents.naive import Naive
-from paxenv_agents.ppo import PPO
+from paxenv_agents.engine.lineup import Slot
+from paxenv_agents.learners.naive import Naive
+from paxenv_agents.learners.ppo import PPO
+from paxenv_agents.networks.distributions import for_space
 from paxenv_agents.types import Sample
 from runners.engine.experiment import Experiment, train_chunk
 
@@ -116,7 +116,7 @@ def test_the_scale_is_a_learnt_vector_or_a_head():
 
 
 def test_own_networks_and_tables_serve_a_box_too():
-    from paxenv_agents.networks import MLPActor
+    from paxenv_agents.networks.feed_forward import MLPActor
 
     own = make_learner(PPO.from_env(seat(), None, MLPActor), 1)[0].params
     table = make_learner(PPO.from_env(seat(), tabular=True), 1)[0].params

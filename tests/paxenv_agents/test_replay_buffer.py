@@ -5,9 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from paxenv_agents import replay
-from paxenv_agents.host_replay import HostReplay
-from paxenv_agents.replay import Transition
+from paxenv_agents.learners import replay
+from paxenv_agents.learners.replay import HostReplay, Transition
 from paxenv_agents.types import Sample
 
 

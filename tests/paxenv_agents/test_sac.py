@@ -11,9 +11,9 @@ import pytest
 from learner_fakes import Seat, make_learner
 
 from paxenv import keys
+from paxenv_agents.learners.replay import Minibatch
+from paxenv_agents.learners.sac import SAC
 from paxenv_agents.ops import gaussian
-from paxenv_agents.replay import Minibatch
-from paxenv_agents.sac import SAC
 
 BOX = gymnasium.spaces.Box(-1.0, 1.0, (3,), np.float32)
 #: Sides of different length, not symmetric about 0.

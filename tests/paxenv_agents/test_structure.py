@@ -11,14 +11,14 @@ import pytest
 import paxenv
 from paxenv.single_player import SinglePlayer
 from paxenv_agents import structure
-from paxenv_agents.dqn import DQN
+from paxenv_agents.engine.lineup import Slot
+from paxenv_agents.engine.one_of import OneOf
 from paxenv_agents.exact.agents import LOLAExact
-from paxenv_agents.lineup import Slot
-from paxenv_agents.lola import LOLA
-from paxenv_agents.one_of import OneOf
-from paxenv_agents.ppo import PPO
+from paxenv_agents.learners.dqn import DQN
+from paxenv_agents.learners.lola import LOLA
+from paxenv_agents.learners.ppo import PPO
+from paxenv_agents.learners.sac import SAC
 from paxenv_agents.registry import make_agent
-from paxenv_agents.sac import SAC
 
 IPD, _ = paxenv.make("IPD-v0", num_inner_steps=4)
 X = np.float32(2.0)

@@ -11,7 +11,7 @@ import pytest
 from paxenv.environment import Environment
 from paxenv.params import GameParams
 from paxenv_agents import make_agent
-from paxenv_agents.lineup import Slot
+from paxenv_agents.engine.lineup import Slot
 from runners.engine.experiment import Experiment, train_chunk
 
 GAMMA = 0.5

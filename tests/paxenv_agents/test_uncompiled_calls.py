@@ -9,8 +9,8 @@ from paxenv.envs.classic_control.pendulum import Pendulum
 from paxenv.envs.infinite_matrix_game import InfiniteMatrixGame
 from paxenv.envs.iterated_matrix_game import IteratedMatrixGame
 from paxenv_agents import make_agent
-from paxenv_agents.lineup import Lineup, Slot
-from paxenv_agents.play import context_of
+from paxenv_agents.engine.lineup import Lineup, Slot
+from paxenv_agents.engine.play import context_of
 from paxenv_agents.types import Sample
 
 NUM_STEPS, NUM_GAMES = 4, 4

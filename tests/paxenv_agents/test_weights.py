@@ -11,8 +11,9 @@ import pytest
 from flax import serialization
 from learner_fakes import Seat, make_learner
 
-from paxenv_agents import Agent, TrainingState, networks
-from paxenv_agents.ppo import PPO
+from paxenv_agents import Agent, TrainingState
+from paxenv_agents.learners.ppo import PPO
+from paxenv_agents.networks import feed_forward
 from paxenv_agents.weights import (
     WeightsError,
     describe_agent,
@@ -149,7 +150,7 @@ def test_a_missing_file_is_named(saved):
 
 def test_an_agent_with_its_own_networks_needs_to_be_made_first(tmp_path):
     own = PPO.from_env(
-        Seat(), actor_class=networks.MLPActor, actor_cfg={"hidden_dims": [4]}
+        Seat(), actor_class=feed_forward.MLPActor, actor_cfg={"hidden_dims": [4]}
     )
     state, _ = make_learner(own, 1)
     path = save_agent(tmp_path / "own", own, state.params)

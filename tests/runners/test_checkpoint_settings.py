@@ -10,8 +10,8 @@ import pytest
 from flax import linen as nn
 
 import paxenv
-from paxenv_agents.networks import MLPActor, MLPCritic
-from paxenv_agents.ppo import PPO, PPOConfig
+from paxenv_agents.learners.ppo import PPO, PPOConfig
+from paxenv_agents.networks.feed_forward import MLPActor, MLPCritic
 from runners.storage.checkpoints import settings
 from runners.storage.checkpoints.files import CheckpointError
 
@@ -79,7 +79,7 @@ def test_what_is_large_is_told_by_a_digest():
 
 def test_what_json_does_not_know_is_told_by_its_name():
     told = settings.described([nn.relu, PPO, object(), lambda x: x])
-    assert told[1:3] == ["paxenv_agents.ppo.PPO", "builtins.object"]
+    assert told[1:3] == ["paxenv_agents.learners.ppo.PPO", "builtins.object"]
     assert told == settings.described([nn.relu, PPO, object(), lambda x: x])
 
 

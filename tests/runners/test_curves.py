@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from paxenv_agents.episodes import Episodes
+from paxenv_agents.engine.episodes import Episodes
 from runners.cli import cli
 from runners.engine import inner_episodes
 from runners.engine.statistics import confidence_band

@@ -13,10 +13,10 @@ from outer_fakes import climber
 import paxenv
 import runners
 from paxenv import missing
-from paxenv_agents.dqn import DQNConfig
-from paxenv_agents.lineup import Slot
+from paxenv_agents.engine.lineup import Slot
+from paxenv_agents.learners.dqn import DQNConfig
+from paxenv_agents.learners.sac import SACConfig
 from paxenv_agents.registry import make_agent
-from paxenv_agents.sac import SACConfig
 from paxenv_agents.types import Sample
 from runners import Hook, OnPolicyRunner, RunnerConfig
 from runners.cli import cli

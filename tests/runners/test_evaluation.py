@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from paxenv import keys
-from paxenv_agents.matches import play_match
+from paxenv_agents.strategies.matches import play_match
 from runners.config import load
 from runners.planning.plan import prepare
 from runners.session.held_out import config_of_run

@@ -10,7 +10,7 @@ from engine_fakes import Dice, Fixed, Recorder, seated
 
 import paxenv
 from paxenv.envs.iterated_matrix_game import EnvParams, IteratedMatrixGame
-from paxenv_agents.lineup import Slot
+from paxenv_agents.engine.lineup import Slot
 from runners.engine.experiment import Experiment, lane_keys, train_chunk
 from runners.engine.outer import Frozen, Gradient
 

@@ -19,10 +19,10 @@ import paxenv
 import runners
 from paxenv.auto_reset import AutoResetWrapper
 from paxenv.single_player import SinglePlayer
-from paxenv_agents.dqn import DQNConfig
-from paxenv_agents.ppo import PPOConfig
+from paxenv_agents.learners.dqn import DQNConfig
+from paxenv_agents.learners.ppo import PPOConfig
+from paxenv_agents.learners.sac import SACConfig
 from paxenv_agents.registry import make_agent
-from paxenv_agents.sac import SACConfig
 from runners import RunnerConfig
 from runners.storage.checkpoints.store import CheckpointStore
 from runners.storage.jsonl import read_rows

@@ -8,7 +8,7 @@ import pytest
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from on_policy_fakes import SMALL, PartsEnv
 
-from paxenv_agents.ppo import PPO, PPOConfig
+from paxenv_agents.learners.ppo import PPO, PPOConfig
 from runners.engine.program import run_keys
 from runners.views.on_policy.host import HostProgram, parts_of
 from runners.views.on_policy.runner import OnPolicyRunner

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import paxenv
-from paxenv_agents.stream import Rollout
+from paxenv_agents.engine.stream import Rollout
 from runners.engine.joined_rows import JoinedRows
 from runners.engine.rows import FINITE, LATEST, RETURNS, TOTALS, latest_episodes
 

@@ -11,8 +11,8 @@ from paxenv import keys
 from paxenv.envs.coin_game import CoinGame
 from paxenv.envs.iterated_matrix_game import IteratedMatrixGame
 from paxenv_agents import PPO
-from paxenv_agents.lineup import Lineup, Slot
-from paxenv_agents.play import play_trial
+from paxenv_agents.engine.lineup import Lineup, Slot
+from paxenv_agents.engine.play import play_trial
 from runners.config import ConfigError, load
 from runners.engine.experiment import train_chunk
 from runners.planning.plan import prepare

@@ -16,8 +16,8 @@ from on_policy_fakes import SMALL, Counter, Parts
 import paxenv
 import paxenv_agents
 from paxenv.single_player import SinglePlayer
-from paxenv_agents.networks import MLPActor, MLPCritic
-from paxenv_agents.ppo import PPO, PPOConfig
+from paxenv_agents.learners.ppo import PPO, PPOConfig
+from paxenv_agents.networks.feed_forward import MLPActor, MLPCritic
 from runners import EVENTS, OnPolicyRunner, register_algorithm
 from runners.storage.checkpoints.files import read_record
 from runners.storage.checkpoints.store import CheckpointError, NoCheckpointError
@@ -631,7 +631,7 @@ def test_a_hyperparameter_is_a_number(value):
 
 
 def test_an_off_policy_learner_is_refused():
-    from paxenv_agents.dqn import DQN, DQNConfig
+    from paxenv_agents.learners.dqn import DQN, DQNConfig
 
     with pytest.raises(ValueError, match="DQN does not learn from what it has just"):
         OnPolicyRunner.register_algorithm("dqn", DQN, DQNConfig)

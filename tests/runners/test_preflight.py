@@ -6,9 +6,9 @@ import pytest
 from run_fakes import fake_run
 
 import paxenv
-from paxenv_agents.dqn import DQNConfig
-from paxenv_agents.ppo import PPOConfig
-from paxenv_agents.sac import SACConfig
+from paxenv_agents.learners.dqn import DQNConfig
+from paxenv_agents.learners.ppo import PPOConfig
+from paxenv_agents.learners.sac import SACConfig
 from runners import OnPolicyRunner, RunnerConfig, train_dqn, train_ppo, train_sac
 from runners.config import load
 from runners.session.resuming import opened

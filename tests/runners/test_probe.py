@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from paxenv_agents.probed import Probed
+from paxenv_agents.engine.probed import Probed
 from paxenv_agents.registry import make_agent
 from runners.cli import cli
 from runners.config import ConfigError, load

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 import paxenv
-from paxenv_agents.lineup import Slot
-from paxenv_agents.ppo import PPO, PPOConfig
+from paxenv_agents.engine.lineup import Slot
+from paxenv_agents.learners.ppo import PPO, PPOConfig
 from paxenv_agents.registry import make_agent
 from runners.engine.experiment import Experiment
 from runners.engine.program import Program, initial_state, run_keys

@@ -11,7 +11,7 @@ import pytest
 TRAINING = """
 import hashlib, json, jax, numpy as np
 import paxenv, runners
-from paxenv_agents.ppo import PPOConfig
+from paxenv_agents.learners.ppo import PPOConfig
 
 if jax.default_backend() == "cpu" and {accelerated}:
     print(json.dumps(None))

@@ -16,7 +16,7 @@ import runners
 runners.initialize_distributed(num_local_devices=int(sys.argv[1]))
 import jax, jax.numpy as jnp, numpy as np
 import paxenv
-from paxenv_agents.ppo import PPOConfig
+from paxenv_agents.learners.ppo import PPOConfig
 
 def train(devices, games, updates, fsdp=1, stacked=False, hidden=(16,)):
     env, params = paxenv.make("CartPole-v1")
@@ -139,7 +139,7 @@ def test_games_that_do_not_divide_over_devices_are_refused():
     """A74: with both numbers, before anything is compiled."""
     message = run(
         """
-        from paxenv_agents.ppo import PPO
+        from paxenv_agents.learners.ppo import PPO
         from runners.engine.placement import make_mesh
         env, params = paxenv.make("CartPole-v1")
         slots = (runners.Slot(PPO.from_env(env)),)

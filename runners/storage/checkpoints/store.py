@@ -31,6 +31,20 @@ from runners.storage.checkpoints.tree import (
     restore_first_whole,
 )
 
+__all__ = [
+    "CheckpointError",
+    "CheckpointStore",
+    "NoCheckpointError",
+    "Record",
+    "SaveError",
+    "StartRule",
+    "find_checkpoint",
+    "kept_steps",
+    "read_arrays",
+    "restore_checkpoint",
+    "start_rule",
+]
+
 StartRule = Literal["fresh", "resume", "overwrite"]
 
 
@@ -92,21 +106,6 @@ def kept_steps(
             firsts.setdefault(step // keep_period, step)
         kept |= {step for period, step in firsts.items() if period > 0}
     return kept if best is None else kept | {best}
-
-
-__all__ = [
-    "CheckpointError",
-    "CheckpointStore",
-    "NoCheckpointError",
-    "Record",
-    "SaveError",
-    "StartRule",
-    "find_checkpoint",
-    "kept_steps",
-    "read_arrays",
-    "restore_checkpoint",
-    "start_rule",
-]
 
 
 class SaveError(OSError):

@@ -17,9 +17,9 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from paxenv.missing import flagged, on_host
 from paxenv_agents import structure
 from paxenv_agents.agent import Agent
-from paxenv_agents.experience import Experience
-from paxenv_agents.lineup import Slot
-from paxenv_agents.table import where_games
+from paxenv_agents.engine.experience import Experience
+from paxenv_agents.engine.lineup import Slot
+from paxenv_agents.engine.table import where_games
 from paxenv_agents.types import MemoryState, Sample
 from runners.engine.experiment import RunState
 from runners.engine.outer import OuterState

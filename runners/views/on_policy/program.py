@@ -9,7 +9,7 @@ import jax
 from gymnasium.vector import VectorEnv
 
 from paxenv.wording import counted
-from paxenv_agents.lineup import Slot
+from paxenv_agents.engine.lineup import Slot
 from runners.engine.devices import count
 from runners.engine.experiment import Experiment
 from runners.engine.program import Program, initial_state, run_keys

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 
 from paxenv.paths import local_path
-from paxenv_agents import options
+from paxenv_agents.networks import options
 from runners.engine.program import Rows
 from runners.session.loop import NON_FINITE, Interrupt, Interval
 from runners.session.progress import shown

@@ -7,11 +7,10 @@ import jax
 from gymnasium.vector import VectorEnv
 
 import paxenv
-from paxenv_agents import options
-from paxenv_agents.agent import Agent
-from paxenv_agents.ppo import PPO, PPOConfig
-from paxenv_agents.recurrent_ppo import RecurrentPPO, RecurrentPPOConfig
-from paxenv_agents.seat import seated
+from paxenv_agents.agent import Agent, seated
+from paxenv_agents.learners.ppo import PPO, PPOConfig
+from paxenv_agents.learners.recurrent_ppo import RecurrentPPO, RecurrentPPOConfig
+from paxenv_agents.networks import options
 from runners.session.runner_config import game_of, params_of
 from runners.views.on_policy.host import as_vector_env
 
@@ -27,7 +26,7 @@ def register_algorithm(name: str, agent_class: Any, config_class: Any) -> None:
     Args:
         name: The name, in any case.
         agent_class: Has `from_env(env, config, actor_class, critic_class, actor_cfg=,
-            critic_cfg=)`, as `paxenv_agents.ppo.PPO`, and learns on policy.
+            critic_cfg=)`, as `paxenv_agents.learners.ppo.PPO`, and learns on policy.
         config_class: Its options, a dataclass.
 
     Raises:

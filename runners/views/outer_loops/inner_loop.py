@@ -10,7 +10,7 @@ from flax import struct
 from paxenv.missing import Flagged, flagged, restored
 from paxenv_agents import structure
 from paxenv_agents.agent import Agent
-from paxenv_agents.lineup import Slot
+from paxenv_agents.engine.lineup import Slot
 from paxenv_agents.types import TrainingState
 from runners.engine.experiment import Experiment, RunState, iterate
 from runners.engine.rows import Row

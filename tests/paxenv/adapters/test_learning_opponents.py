@@ -11,9 +11,9 @@ import pytest
 import paxenv
 from paxenv import keys
 from paxenv_agents.agent import Agent
-from paxenv_agents.learning_co_players import opening_key
-from paxenv_agents.lineup import Lineup, Slot
-from paxenv_agents.play import play_trial
+from paxenv_agents.engine.learning_co_players import opening_key
+from paxenv_agents.engine.lineup import Lineup, Slot
+from paxenv_agents.engine.play import play_trial
 
 STEPS, EPISODES, SEED = 6, 3, 5
 

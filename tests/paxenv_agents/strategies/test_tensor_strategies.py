@@ -9,8 +9,8 @@ from paxenv import keys, spaces
 from paxenv.envs.iterated_matrix_game import IteratedMatrixGame
 from paxenv.envs.iterated_tensor_game import IteratedTensorGame
 from paxenv_agents import PairingError, make_agent
-from paxenv_agents.lineup import Lineup, Slot
-from paxenv_agents.play import play_trial
+from paxenv_agents.engine.lineup import Lineup, Slot
+from paxenv_agents.engine.play import play_trial
 
 C, D = 0, 1
 # Three players. After CCC, CCD, CDC, CDD, DCC, DCD, DDC, DDD (own action first), START.

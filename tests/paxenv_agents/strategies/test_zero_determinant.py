@@ -3,7 +3,7 @@
 import pytest
 
 from paxenv.envs.iterated_matrix_game import IteratedMatrixGame
-from paxenv_agents.matches import discounted_values
+from paxenv_agents.strategies.matches import discounted_values
 from paxenv_agents.strategies.zero_determinant import ZeroDeterminant
 
 AXELROD = (3.0, 0.0, 5.0, 1.0)

@@ -14,7 +14,7 @@ from engine_fakes import Fixed, Recorder, seated
 import paxenv
 from paxenv_agents import make_agent
 from paxenv_agents.agent import Agent
-from paxenv_agents.lineup import Slot
+from paxenv_agents.engine.lineup import Slot
 from paxenv_agents.types import TrainingState
 from runners.engine import population
 from runners.engine.experiment import Experiment, _train_chunk, rollout, train_chunk

@@ -12,7 +12,7 @@ from evolution_fakes import KEY, Sign, evolving, generation, searched
 
 from paxenv.envs.iterated_matrix_game import EnvParams, IteratedMatrixGame
 from paxenv.shuffled_players import ShuffledPlayers
-from paxenv_agents.lineup import Slot
+from paxenv_agents.engine.lineup import Slot
 from runners.config import load
 from runners.engine.experiment import rollout, train_chunk
 from runners.engine.interventions import (

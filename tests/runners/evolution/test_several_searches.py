@@ -10,7 +10,7 @@ from engine_fakes import Counter, seated
 from evolution_fakes import KEY, Sign, evolving, generation, searched
 
 from paxenv.envs.iterated_tensor_game import IteratedTensorGame
-from paxenv_agents.lineup import Slot
+from paxenv_agents.engine.lineup import Slot
 from runners.config import ConfigError, load
 from runners.engine.experiment import rollout
 from runners.planning.plan import prepare

@@ -7,7 +7,7 @@ import pytest
 from engine_fakes import Counter, Dice, seated
 
 from paxenv.envs.iterated_matrix_game import EnvParams, IteratedMatrixGame
-from paxenv_agents.lineup import Slot
+from paxenv_agents.engine.lineup import Slot
 from runners.config import ConfigError, load
 from runners.engine.experiment import Experiment, train_chunk
 from runners.engine.interventions import (

@@ -8,8 +8,8 @@ from engine_fakes import Fixed, Recorder, seated
 
 import paxenv
 from paxenv.envs.iterated_matrix_game import EnvParams, IteratedMatrixGame
-from paxenv_agents.lineup import Lineup, Slot
-from paxenv_agents.play import play_trial
+from paxenv_agents.engine.lineup import Lineup, Slot
+from paxenv_agents.engine.play import play_trial
 from runners.config import ConfigError, load
 from runners.engine.experiment import train_chunk
 from runners.engine.interventions import (

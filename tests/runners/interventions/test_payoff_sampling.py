@@ -9,7 +9,7 @@ from engine_fakes import Dice, seated
 import paxenv
 from paxenv.envs.coin_game import CoinGame
 from paxenv.envs.iterated_matrix_game import EnvParams, IteratedMatrixGame
-from paxenv_agents.lineup import Slot
+from paxenv_agents.engine.lineup import Slot
 from runners.config import ConfigError, load
 from runners.engine.experiment import Experiment, train_chunk
 from runners.engine.interventions import (

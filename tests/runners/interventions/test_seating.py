@@ -10,8 +10,8 @@ from engine_fakes import Fixed, Recorder, seated
 
 from paxenv.envs.iterated_matrix_game import EnvParams, IteratedMatrixGame
 from paxenv.shuffled_players import ShuffledPlayers
-from paxenv_agents.lineup import Lineup, Slot
-from paxenv_agents.play import play_trial
+from paxenv_agents.engine.lineup import Lineup, Slot
+from paxenv_agents.engine.play import play_trial
 from runners.config import ConfigError, load
 from runners.engine.experiment import Experiment
 from runners.engine.interventions import FadingShare

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from outer_fakes import climber
 
-from paxenv_agents.dqn import DQN
-from paxenv_agents.ppo import PPO
+from paxenv_agents.learners.dqn import DQN
+from paxenv_agents.learners.ppo import PPO
 from runners.engine import population
 from runners.search.dims import SearchDim
 from runners.search.outer_options import ESConfig

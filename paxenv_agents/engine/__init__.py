@@ -1,0 +1,1 @@
+"""Play: games with their seats taken, and the scans over them."""

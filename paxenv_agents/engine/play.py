@@ -1,0 +1,341 @@
+"""The trial engine: the only code that scans agents over a game.
+
+Axes, outermost first: inner episodes, steps, games. Callers add opponents and
+populations outside by `vmap`.
+"""
+
+import functools
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from paxenv import keys
+from paxenv_agents.engine.context import Context
+from paxenv_agents.engine.episodes import (
+    Episodes,
+    ended,
+    joined,
+    nothing_like,
+    with_step,
+)
+from paxenv_agents.engine.experience import (
+    Experience,
+    Steps,
+    gather,
+    record,
+    whole_trial,
+)
+from paxenv_agents.engine.lineup import Lineup
+from paxenv_agents.engine.table import (
+    States,
+    Table,
+    act,
+    as_tuple,
+    chosen,
+    cross_boundary,
+    joint,
+    open_table,
+    where_games,
+)
+from paxenv_agents.types import Sample, Stats
+
+
+class Trial(NamedTuple):
+    """One trial of `num_games` games against one set of co-players.
+
+    Attributes:
+        states: Training states after the updates of inner-clock slots.
+        experiences: For each slot on the trial clock its `Experience`, else None.
+        episodes: The inner episodes, leaves `[K, games]`.
+        totals: The games' statistics, summed over games.
+        stats: For each inner-clock slot what its updates reported, each `[K]`.
+        params: The game's numbers by which it was played.
+    """
+
+    states: States
+    experiences: tuple[Experience | None, ...]
+    episodes: Episodes
+    totals: Any
+    stats: tuple[Stats, ...]
+    params: Any = ()
+
+    @property
+    def returns(self) -> jax.Array:
+        """Returns of the inner episodes, float `[K, players, games]`."""
+        return jnp.moveaxis(self.episodes.returns, -1, -2)
+
+    @property
+    def lengths(self) -> jax.Array:
+        """Lengths of the inner episodes in steps, int32 `[K, games]`."""
+        return self.episodes.length
+
+
+def play_trial(
+    lineup: Lineup,
+    params: Any,
+    states: States,
+    lane_keys: jax.Array,
+    e: jax.Array,
+    *,
+    scan: Callable[..., Any] = jax.lax.scan,
+) -> Trial:
+    """Plays trial number `e` of every lane, with inner-clock updates in between.
+
+    At the end of an inner episode: values of cut episodes, then the updates of all
+    inner-clock slots from the states before the boundary, then memories cross it.
+
+    Args:
+        lineup: The game and who plays it.
+        params: The game's numbers, shared by all games.
+        states: Training states in the order of the slots.
+        lane_keys: Typed keys `[games]`; only folded.
+        e: int32 scalar.
+        scan: What runs the inner episodes and keeps what they return:
+            `paxenv_agents.engine.play.summed_scan` keeps sums.
+    """
+    env = lineup.env
+    episode_keys = jax.vmap(keys.episode, (0, None))(lane_keys, e)
+    table = open_table(lineup, params, states, episode_keys, e)
+    numbers = jnp.arange(env.num_outer_steps)
+
+    def inner_episode(carry: tuple[States, Table], k: jax.Array) -> Any:
+        states, table = carry
+        acting = _scheduled(lineup, states, k)
+        table, steps = play_episode(lineup, params, acting, table, episode_keys)
+        is_last = k == env.num_outer_steps - 1
+        experiences = [
+            gather(lineup, i, params, acting[i], table, steps, is_last)
+            for i in range(len(lineup.slots))
+        ]
+        states, table, stats = _inner_updates(
+            lineup, params, states, acting, table, experiences
+        )
+        out = (
+            tuple(
+                x if lineup.clock(i) == "trial" else None
+                for i, x in enumerate(experiences)
+            ),
+            ended(table.episode, steps.truncated.any(0)),
+            stats,
+        )
+        table = cross_boundary(lineup, params, states, table, episode_keys)
+        return (states, table), out
+
+    (states, table), (stacked, episodes, stats) = scan(
+        inner_episode, (states, table), numbers
+    )
+    totals = jax.tree.map(lambda x: x.sum(0), table.metrics.totals)
+    experiences = tuple(whole_trial(x) for x in stacked)
+    return Trial(states, experiences, episodes, totals, stats, params)
+
+
+def play_fresh(
+    lineup: Lineup, params: Any, states: States, key: jax.Array
+) -> tuple[Sample | None, ...]:
+    """Opens games of their own, plays one inner episode and returns what it taught.
+
+    The engine of `Context.play`.
+
+    Args:
+        lineup: The game and who plays it.
+        params: The game's numbers.
+        states: Training states in the order of the slots.
+        key: Consumed; game i is played in the lane `fold_in(key, i)`.
+
+    Returns:
+        For each learning slot a sample of one whole episode, else None.
+    """
+    games = jnp.arange(lineup.num_games)
+    lane_keys = jax.vmap(jax.random.fold_in, (None, 0))(key, games)
+    episode_keys = jax.vmap(keys.episode, (0, None))(lane_keys, 0)
+    table = open_table(lineup, params, states, episode_keys)
+    table, steps = play_episode(lineup, params, states, table, episode_keys)
+    return samples_of(
+        gather(lineup, i, params, states[i], table, steps, jnp.asarray(True))
+        for i in range(len(lineup.slots))
+    )
+
+
+def samples_of(
+    experiences: Iterable[Experience | None],
+) -> tuple[Sample | None, ...]:
+    """Returns each slot's sample, None for slots without experience."""
+    return tuple(None if x is None else x.sample for x in experiences)
+
+
+def context_of(
+    lineup: Lineup, index: int, params: Any, states: States, samples: Any, **fields: Any
+) -> dict[str, Context]:
+    """Returns the keyword `context` of a slot's update, nothing for most agents.
+
+    Args:
+        lineup: Who plays.
+        index: The slot that is about to update.
+        params: The game's numbers.
+        states: Training states before the boundary.
+        samples: For each learning slot what it has played.
+        **fields: More fields of the `Context`.
+    """
+    if not lineup.slots[index].agent.privileges:
+        return {}
+    context = Context(lineup, index, params, states, samples, play_fresh, **fields)
+    return {"context": context}
+
+
+def play_episode(
+    lineup: Lineup,
+    params: Any,
+    states: States,
+    table: Table,
+    episode_keys: jax.Array,
+) -> tuple[Table, Steps]:
+    """Plays the rest of an inner episode in all games; learns nothing.
+
+    After a game's inner episode has ended, its observations and memories stay as they
+    were after the last valid step.
+
+    Args:
+        lineup: The game and who plays it.
+        params: The game's numbers.
+        states: Training states in the order of the slots.
+        table: The games, freshly opened.
+        episode_keys: Keys of the trial, `[games]`.
+    """
+    env = lineup.env
+    step_env = jax.vmap(env.step_inner, in_axes=(0, 0, 0, None))
+    add_step = jax.vmap(functools.partial(with_step, env))
+
+    def step(table: Table, nothing: None) -> tuple[Table, Steps]:
+        del nothing
+        step_keys = jax.vmap(keys.step)(episode_keys, table.env_state.t)
+        seen = tuple(
+            lineup.observed(c, table.obs[p], params)
+            for c, (_, p) in enumerate(lineup.chairs)
+        )
+        acted = [
+            act(lineup, states, c, seen[c], table.memories[c], step_keys)
+            for c in range(len(lineup.chairs))
+        ]
+        actions = chosen(lineup, table, [action for action, _ in acted])
+        obs, env_state, rewards, _, info = step_env(
+            step_keys, table.env_state, joint(actions), params
+        )
+        obs, rewards = as_tuple(lineup, obs), as_tuple(lineup, rewards)
+        valid = info["valid"]
+        after = table.replace(
+            env_state=env_state,
+            obs=where_games(valid, obs, table.obs),
+            memories=where_games(valid, tuple(m for _, m in acted), table.memories),
+            metrics=jax.vmap(env.metrics_update)(
+                table.metrics, joint(table.obs), joint(actions), info
+            ),
+            episode=add_step(table.episode, jnp.stack(rewards, -1), info),
+        )
+        records = tuple(
+            record(
+                lineup,
+                params,
+                c,
+                seen[c],
+                acted[c],
+                rewards[p],
+                table.memories[c],
+                obs,
+            )
+            for c, (_, p) in enumerate(lineup.chairs)
+        )
+        return after, Steps(records, info["terminated"], info["truncated"], valid)
+
+    return jax.lax.scan(step, table, None, env.num_inner_steps)
+
+
+def _inner_updates(
+    lineup: Lineup,
+    params: Any,
+    states: States,
+    acting: States,
+    table: Table,
+    experiences: list[Experience | None],
+) -> tuple[States, Table, tuple[Stats, ...]]:
+    """Updates every inner-clock slot from the states before the boundary."""
+    after, memories = list(states), list(table.memories)
+    stats: list[Stats] = []
+    for i, slot in enumerate(lineup.slots):
+        experience = experiences[i]
+        if lineup.clock(i) != "inner" or experience is None:
+            stats.append({})
+            continue
+        sample, last_obs, memory = experience
+        told = context_of(lineup, i, params, acting, samples_of(experiences))
+        state, memory, report = slot.agent.update(
+            sample, last_obs, acting[i], memory, **told
+        )
+        after[i] = state.replace(hyper=states[i].hyper)
+        for seat, chair in enumerate(lineup.chairs_of(i)):
+            games = slice(seat * lineup.num_games, (seat + 1) * lineup.num_games)
+            memories[chair] = jax.tree.map(lambda x, games=games: x[games], memory)
+        stats.append(report)
+    return tuple(after), table.replace(memories=tuple(memories)), tuple(stats)
+
+
+def _scheduled(lineup: Lineup, states: States, k: jax.Array) -> States:
+    """Returns the states with each slot's hyperparameters of inner episode `k`."""
+    return tuple(
+        state
+        if slot.schedule is None
+        else state.replace(hyper=slot.schedule(state.hyper, k))
+        for slot, state in zip(lineup.slots, states, strict=True)
+    )
+
+
+class Running(NamedTuple):
+    """What is kept of the episodes of a trial, whatever their number.
+
+    Attributes:
+        total: Over all of them.
+        last: Of the last one.
+    """
+
+    total: Episodes
+    last: Episodes
+
+
+def summed_scan(
+    inner_episode: Callable[..., Any], init: Any, numbers: jax.Array
+) -> tuple[Any, Any]:
+    """Runs inner episodes as `jax.lax.scan` does; memory does not grow with them.
+
+    For `play_trial`, whose `episodes` are then a `Running`, and whose `stats` are means
+    over the inner episodes.
+
+    Args:
+        inner_episode: From (carry, number) to (carry, (experiences, episodes, stats)).
+        init: The carry before.
+        numbers: Of the inner episodes, int32 `[K]`.
+
+    Raises:
+        ValueError: At trace time, if a slot learns from the whole trial, which is not
+            kept.
+    """
+    shapes = jax.eval_shape(inner_episode, init, numbers[0])[1]
+    experiences, episodes, stats = shapes
+    if any(x is not None for x in experiences):
+        raise ValueError(
+            "a slot on the trial clock learns from the whole trial, of which only "
+            "sums are kept here"
+        )
+
+    def step(carry: Any, k: jax.Array) -> tuple[Any, None]:
+        inner, kept, sums = carry
+        inner, (_, ended, report) = inner_episode(inner, k)
+        kept = Running(joined(kept.total, ended), ended)
+        return (inner, kept, jax.tree.map(jnp.add, sums, report)), None
+
+    none = nothing_like(episodes)
+    zeros = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), stats)
+    start = (init, Running(none, none), zeros)
+    (carry, kept, sums), _ = jax.lax.scan(step, start, numbers)
+    means = jax.tree.map(lambda x: x / numbers.shape[0], sums)
+    return carry, (experiences, kept, means)

@@ -1,0 +1,228 @@
+"""Endless play: games open their next trial in the step that ends one.
+
+The flat view of the engine, for rollouts of a set number of steps. Every learner is on
+the trial clock; nobody learns while a rollout is played.
+"""
+
+import functools
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from paxenv import keys
+from paxenv.auto_reset import AutoResetWrapper
+from paxenv_agents.engine.episodes import (
+    Episodes,
+    InPlay,
+    none_yet,
+    with_end,
+    with_step,
+)
+from paxenv_agents.engine.experience import Experience, assemble, record
+from paxenv_agents.engine.lineup import Lineup
+from paxenv_agents.engine.table import (
+    States,
+    Table,
+    act,
+    as_tuple,
+    batched,
+    joint,
+    open_table,
+    where_games,
+)
+from paxenv_agents.types import Stats
+
+
+class Rollout(NamedTuple):
+    """What was played between two updates.
+
+    Attributes:
+        states: The training states, as they were.
+        experiences: For each learning slot its `Experience`, else None.
+        episodes: The inner episodes that ended, leaves `[games]`.
+        totals: The games' statistics of these steps, summed over games.
+        stats: Nothing: no slot updates while a rollout is played.
+        stream: The games after it.
+        returns: The return of every inner episode at the step that ended it, 0
+            elsewhere, `[T, games, P]`.
+        lengths: Its steps, 0 elsewhere, int32 `[T, games]`.
+        params: The game's numbers by which it was played.
+    """
+
+    states: States
+    experiences: tuple[Experience | None, ...]
+    episodes: Episodes
+    totals: Any
+    stats: tuple[Stats, ...]
+    stream: Table
+    returns: jax.Array
+    lengths: jax.Array
+    params: Any = ()
+
+
+def open_stream(
+    lineup: Lineup, params: Any, states: States, lane_keys: jax.Array
+) -> Table:
+    """Opens trial 0 of every lane; the games' states carry their lanes' keys.
+
+    Args:
+        lineup: The game and who plays it.
+        params: The game's numbers, shared by all games.
+        states: Training states in the order of the slots.
+        lane_keys: Typed keys `[games]`; only folded.
+    """
+    episode_keys = jax.vmap(keys.episode, (0, None))(lane_keys, 0)
+    table = open_table(lineup, params, states, episode_keys)
+    _, env_state = jax.vmap(AutoResetWrapper(lineup.env).reset, (0, None))(
+        lane_keys, params
+    )
+    return table.replace(env_state=env_state)
+
+
+def play_steps(
+    lineup: Lineup, params: Any, states: States, stream: Table, num_steps: int
+) -> Rollout:
+    """Plays `num_steps` steps in every game.
+
+    The games' own statistics start at 0 with each rollout; the sums of an inner
+    episode go on from the one before. At the end of an inner episode: the value of
+    what it was cut at, then the memories cross the boundary.
+
+    Args:
+        lineup: The game and who plays it.
+        params: The game's numbers.
+        states: Training states in the order of the slots.
+        stream: The games.
+        num_steps: Steps of the rollout; static.
+    """
+    opening = lineup.env.metrics_init()
+    fresh = batched(opening.totals, lineup.num_games)
+    table = stream.replace(metrics=stream.metrics.replace(totals=fresh))
+    episodes = jax.vmap(none_yet)(table.episode)
+
+    def step(carry: tuple[Table, Episodes], nothing: None) -> Any:
+        del nothing
+        table, episodes, *seen = _step(lineup, params, states, *carry)
+        return (table, episodes), tuple(seen)
+
+    (table, episodes), (records, clock, returns, lengths) = jax.lax.scan(
+        step, (table, episodes), None, num_steps
+    )
+    experiences = tuple(
+        assemble(lineup, i, params, table, [records[p] for p in slot.players], clock)
+        if slot.learns
+        else None
+        for i, slot in enumerate(lineup.slots)
+    )
+    totals = jax.tree.map(lambda x: x.sum(0), table.metrics.totals)
+    return Rollout(
+        states=states,
+        experiences=experiences,
+        episodes=episodes,
+        totals=totals,
+        stats=({},) * len(lineup.slots),
+        stream=table,
+        returns=returns,
+        lengths=lengths,
+        params=params,
+    )
+
+
+def _step(
+    lineup: Lineup, params: Any, states: States, table: Table, episodes: Episodes
+) -> tuple[
+    Table, Episodes, tuple[Any, ...], dict[str, jax.Array], jax.Array, jax.Array
+]:
+    """Plays one step: (table, episodes, records, flags, returns, lengths)."""
+    env, players = lineup.env, range(lineup.num_players)
+    before = table.env_state
+    episode_keys = jax.vmap(keys.episode)(before.lane_key, before.e)
+    step_keys = jax.vmap(keys.step)(episode_keys, before.env.t)
+    seen = tuple(lineup.observed(p, table.obs[p], params) for p in players)
+    acted = [
+        act(lineup, states, p, seen[p], table.memories[p], step_keys) for p in players
+    ]
+    actions = joint(tuple(action for action, _ in acted))
+    obs, env_state, rewards, done, info = jax.vmap(
+        AutoResetWrapper(env).step, in_axes=(None, 0, 0, None)
+    )(None, before, actions, params)
+    rewards = as_tuple(lineup, rewards)
+    final_obs = as_tuple(lineup, info["final_obs"])
+    clock = {
+        "dones": info["terminated"] & done,
+        "truncations": info["truncated"] & done,
+        "valid": info["valid"],
+        "inner_ends": info["inner_done"],
+    }
+    memories = tuple(memory for _, memory in acted)
+    records = []
+    for p in players:
+        own = record(
+            lineup, params, p, seen[p], acted[p], rewards[p], table.memories[p],
+            final_obs,
+        )  # fmt: skip
+        if own is not None:
+            own["final_values"] = _final_value(
+                lineup, params, states, p, final_obs[p], memories[p], clock
+            )
+        records.append(own)
+    add_step = jax.vmap(functools.partial(with_step, env))
+    episode = add_step(table.episode, jnp.stack(rewards, -1), info)
+    episodes = jax.vmap(with_end)(
+        episodes, episode, info["inner_done"], info["truncated"]
+    )
+    metrics = jax.vmap(env.metrics_update)(
+        table.metrics, joint(table.obs), actions, info
+    )
+    carry = batched(env.metrics_init().carry, lineup.num_games)
+    after = Table(
+        env_state=env_state,
+        obs=as_tuple(lineup, obs),
+        memories=_across(lineup, states, memories, info["inner_done"]),
+        metrics=metrics.replace(carry=where_games(done, carry, metrics.carry)),
+        episode=_opened(episode, info["inner_done"]),
+    )
+    returns = jnp.where(info["inner_done"][:, None], episode.returns, 0.0)
+    lengths = jnp.where(info["inner_done"], episode.length, 0)
+    return after, episodes, tuple(records), clock, returns, lengths
+
+
+def _final_value(
+    lineup: Lineup,
+    params: Any,
+    states: States,
+    player: int,
+    final_obs: Any,
+    memory: Any,
+    clock: dict[str, jax.Array],
+) -> jax.Array:
+    """Returns the value of what a truncated step led to, 0 for the other games."""
+    index = lineup.seat(player)
+    agent, truncated = lineup.slots[index].agent, clock["truncations"]
+    seen = lineup.observed(player, final_obs, params)
+
+    def values() -> jax.Array:
+        value = agent.batch_value(states[index], seen, memory)
+        return jnp.where(truncated, value, 0.0).astype(jnp.float32)
+
+    zeros = jnp.zeros(truncated.shape, jnp.float32)
+    return jax.lax.cond(jnp.any(truncated), values, lambda: zeros)
+
+
+def _across(
+    lineup: Lineup, states: States, memories: tuple[Any, ...], inner_done: jax.Array
+) -> tuple[Any, ...]:
+    """Returns the memories after the boundary, in games that have met one."""
+    crossed = []
+    for p, memory in enumerate(memories):
+        index = lineup.seat(p)
+        ended = lineup.slots[index].agent.batch_end_inner(states[index], memory)
+        crossed.append(where_games(inner_done, ended, memory))
+    return tuple(crossed)
+
+
+def _opened(episode: InPlay, inner_done: jax.Array) -> InPlay:
+    """Returns the sums with those of ended episodes set back to 0."""
+    zeros = jax.tree.map(jnp.zeros_like, episode)
+    return where_games(inner_done, zeros, episode)

@@ -1,0 +1,183 @@
+"""Games in play: how a table of games opens, acts and crosses a boundary."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from flax import struct
+
+from paxenv import keys, spaces
+from paxenv.metrics import Accumulator
+from paxenv_agents.agent import Agent
+from paxenv_agents.engine.episodes import InPlay, in_play
+from paxenv_agents.engine.lineup import Lineup
+from paxenv_agents.types import MemoryState, TrainingState
+
+States = tuple[TrainingState, ...]
+
+
+class Table(struct.PyTreeNode):
+    """Games in play: every leaf has a leading axis `[games]`.
+
+    Attributes:
+        env_state: The games' states.
+        obs: Observations, a tuple in player order.
+        memories: Memories, a tuple in the order of `Lineup.chairs`: player order.
+        metrics: The games' statistics of the trial so far.
+        episode: Sums of the inner episode in play.
+        acting: Which chairs act, bool `[games, chairs]`; None: all do.
+    """
+
+    env_state: Any
+    obs: tuple[Any, ...]
+    memories: tuple[MemoryState, ...]
+    metrics: Accumulator
+    episode: InPlay
+    acting: jax.Array | None = None
+
+
+def open_table(
+    lineup: Lineup,
+    params: Any,
+    states: States,
+    episode_keys: jax.Array,
+    e: jax.Array | int = 0,
+) -> Table:
+    """Opens trial `e` in every game, with fresh memories."""
+    env = lineup.env
+    reset_keys = jax.vmap(keys.reset)(episode_keys)
+    obs, env_state = jax.vmap(env.reset, (0, None))(reset_keys, params)
+    memories = []
+    for chair, (index, p) in enumerate(lineup.chairs):
+        agent = lineup.slots[index].agent
+        hidden = agent.init_hidden(lineup.num_games)
+        seat = lineup.key_seat(p)
+        player_keys = jax.vmap(keys.player, (0, None))(reset_keys, seat)
+        memory = agent.batch_reset(jax.vmap(agent.init_memory)(player_keys, hidden))
+        seen = lineup.observed(chair, as_tuple(lineup, obs)[p], params)
+        memory = _with_extras(agent, states[index], seen, memory)
+        numbers = lineup.game_params(params)
+        memories.append(agent.batch_informed(memory, numbers, seat))
+    return Table(
+        env_state=env_state,
+        obs=as_tuple(lineup, obs),
+        memories=tuple(memories),
+        metrics=batched(env.metrics_init(), lineup.num_games),
+        episode=_no_steps(lineup, env_state, params),
+        acting=lineup.seating(episode_keys, jnp.asarray(e)),
+    )
+
+
+def cross_boundary(
+    lineup: Lineup,
+    params: Any,
+    states: States,
+    table: Table,
+    episode_keys: jax.Array,
+) -> Table:
+    """Opens the next inner episode; what comes after the last one is not used."""
+    env = lineup.env
+    if env.num_outer_steps == 1:
+        return table
+    begin_keys = jax.vmap(keys.begin)(episode_keys, table.env_state.t)
+    obs, env_state = jax.vmap(env.begin_episode, (0, 0, None))(
+        begin_keys, table.env_state, params
+    )
+    memories = []
+    for (index, _), memory in zip(lineup.chairs, table.memories, strict=True):
+        agent = lineup.slots[index].agent
+        memories.append(agent.batch_end_inner(states[index], memory))
+    return table.replace(
+        env_state=env_state,
+        obs=as_tuple(lineup, obs),
+        memories=tuple(memories),
+        episode=jax.tree.map(jnp.zeros_like, table.episode),
+    )
+
+
+def act(
+    lineup: Lineup,
+    states: States,
+    chair: int,
+    obs: Any,
+    memory: MemoryState,
+    step_keys: jax.Array,
+) -> tuple[jax.Array, MemoryState]:
+    """Acts with the scheduled key in memory, and puts the old key back."""
+    index, player = lineup.chairs[chair]
+    seat = lineup.key_seat(player)
+    scheduled = memory.replace(key=jax.vmap(keys.player, (0, None))(step_keys, seat))
+    action, _, after = lineup.slots[index].agent.batch_policy(
+        states[index], obs, scheduled
+    )
+    return action, after.replace(key=memory.key)
+
+
+def chosen(
+    lineup: Lineup, table: Table, actions: list[jax.Array]
+) -> tuple[jax.Array, ...]:
+    """Returns every player's action from those of the chairs."""
+    taken = list(actions[: lineup.num_players])
+    if table.acting is not None:
+        for chair in range(lineup.num_players, len(lineup.chairs)):
+            player = lineup.chairs[chair][1]
+            taken[player] = where_games(
+                table.acting[:, chair], actions[chair], taken[player]
+            )
+    return tuple(taken)
+
+
+def _with_extras(
+    agent: Agent, state: TrainingState, seen: Any, memory: MemoryState
+) -> MemoryState:
+    """Gives a memory the structure that `policy` returns, so that a scan carries it.
+
+    One that opens with it, and what it holds, stays as it is.
+    """
+    after = jax.eval_shape(agent.batch_policy, state, seen, memory)[2]
+    if jax.tree.structure(memory.extras) == jax.tree.structure(after.extras):
+        return memory
+    extras = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), after.extras)
+    return memory.replace(extras=extras)
+
+
+def as_tuple(lineup: Lineup, values: Any) -> tuple[Any, ...]:
+    """Returns per-player values as a tuple; a one-player game has bare ones."""
+    return (values,) if lineup.num_players == 1 else values
+
+
+def joint(values: tuple[Any, ...]) -> Any:
+    """Returns per-player values as the game takes them: bare for one player."""
+    return values[0] if len(values) == 1 else values
+
+
+def where_games(valid: jax.Array, new: Any, old: Any) -> Any:
+    """Selects by game: `valid` is [games], leaves are [games, ...]."""
+
+    def select(a: jax.Array, b: jax.Array) -> jax.Array:
+        return jnp.where(valid.reshape(-1, *(1,) * (a.ndim - 1)), a, b)
+
+    return jax.tree.map(select, new, old)
+
+
+def batched(tree: Any, n: int) -> Any:
+    """Returns n copies of a pytree along a new leading axis."""
+    return jax.tree.map(lambda x: jnp.broadcast_to(x, (n, *jnp.shape(x))), tree)
+
+
+def _no_steps(lineup: Lineup, env_state: Any, params: Any) -> InPlay:
+    """Returns the sums of inner episodes that have just opened, leaves `[games]`."""
+    env = lineup.env
+
+    def reported() -> Any:
+        actions = tuple(
+            jnp.zeros(space.shape or (), spaces.dtype_of(space))
+            for space in map(env.action_space, range(lineup.num_players))
+        )
+        state = jax.tree.map(lambda x: x[0], env_state)
+        key = jax.random.key(0)
+        info = env.step_inner(key, state, joint(actions), params)[4]
+        return info.get("reward_components", {}), env.logged(info)
+
+    opened = in_play(lineup.num_players, *jax.eval_shape(reported))
+    return batched(opened, lineup.num_games)

@@ -1,0 +1,212 @@
+"""Deep Q-learning over finitely many actions."""
+
+import dataclasses
+from typing import Any, ClassVar
+
+import gymnasium
+import jax
+import jax.numpy as jnp
+import optax
+
+from paxenv import keys, spaces
+from paxenv_agents.learners import learner
+from paxenv_agents.learners.off_policy import OffPolicy, OffPolicyConfig, mixed
+from paxenv_agents.learners.replay import Minibatch
+from paxenv_agents.networks import feed_forward
+from paxenv_agents.ops import categorical, policy_gradient
+from paxenv_agents.registry import PairingError
+from paxenv_agents.types import MemoryState, Stats, TrainingState
+
+
+@dataclasses.dataclass(frozen=True)
+class DQNConfig(OffPolicyConfig):
+    """Options of DQN. A value out of range is a ValueError that names it.
+
+    All steps are environment steps over all games.
+
+    ==============  ==========  ======================================================
+    option          default     meaning
+    ==============  ==========  ======================================================
+    learning_rate   0.0003      Adam's step size
+    hidden_sizes    (128, 128)  widths of the hidden layers; () is linear
+    activation      'relu'      'tanh', 'relu' or 'silu'
+    gamma           0.99        discount of a step
+    batch_size      128         transitions of a gradient step
+    buffer_size     None        transitions in replay; None: the runner's, 100,000
+    warmup_steps    None        steps of random actions; None: the runner's, 1,000
+    train_every     1           steps between two turns of learning
+    gradient_steps  1           gradient steps of a turn
+    target_every    1           steps between two updates of the target network
+    tau             0.005       how far the target moves in an update; 1: all the way
+    n_step          1           rewards that a target sums
+    max_grad_norm   10.0        longest gradient; None: any
+    adam_eps        1e-08       Adam's epsilon
+    num_envs        None        games played at once (runners); None: the runner's
+    epsilon_start   1.0         share of random actions after the warm-up
+    epsilon_end     0.02        share of random actions in the end
+    epsilon_steps   5000        steps of the line between the two
+    double          True        whether the online network chooses the target's action
+    huber_delta     None        error beyond which the loss is straight; None: squared
+    ==============  ==========  ======================================================
+    """
+
+    epsilon_start: float = 1.0
+    epsilon_end: float = 0.02
+    epsilon_steps: int = 5_000
+    double: bool = True
+    huber_delta: float | None = None
+    max_grad_norm: float | None = 10.0
+
+
+@dataclasses.dataclass(frozen=True)
+class DQN(OffPolicy):
+    """Learns action values from replay; acts greedily but for a share epsilon.
+
+    Loss: half the square of Q(s, a) - (r + gamma^n Q'(s', a*)), where a* is the online
+    network's choice (`double`) or the target's own. An end by time is no end: the value
+    of what it led to counts.
+
+    With `huber_delta` large errors count by their size. That is a median, which rare
+    ends do not move: where most steps are paid the same, values grow without end.
+
+    Source: Mnih et al., Human-level control through deep reinforcement learning (2015);
+    van Hasselt et al., Deep Reinforcement Learning with Double Q-learning (2016).
+    """
+
+    config: DQNConfig = DQNConfig()
+
+    config_class: ClassVar[type[OffPolicyConfig]] = DQNConfig
+    arithmetic: ClassVar[tuple[str, ...]] = ("epsilon_end", "epsilon_steps")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.action_space, gymnasium.spaces.Discrete):
+            raise PairingError(f"DQN plays Discrete actions, got {self.action_space}")
+
+    @property
+    def num_actions(self) -> int:
+        """The number of actions."""
+        return int(self.action_space.n)  # type: ignore[attr-defined]
+
+    def action_values(self, params: Any, observations: Any) -> jax.Array:
+        """Returns the values of all actions, `[..., A]`.
+
+        Args:
+            params: Those of one network.
+            observations: `[..., *space]`.
+        """
+        network = feed_forward.MLPActor(
+            self.num_actions, self.config.hidden_sizes, self.config.activation
+        )
+        values: Any = feed_forward.apply(
+            network, params, observations, self.observation_space
+        )
+        return values
+
+    def init_params(self, key: jax.Array) -> Any:
+        network = feed_forward.MLPActor(
+            self.num_actions, self.config.hidden_sizes, self.config.activation
+        )
+        online = feed_forward.init(network, key, self.observation_space)
+        return {"online": online, "target": jax.tree.map(jnp.copy, online)}
+
+    def init_opt_state(self, params: Any) -> Any:
+        return self.optimiser().init(params["online"])
+
+    def policy_params(self, params: Any) -> Any:
+        return params["online"]
+
+    def initial_hyper(self) -> dict[str, jax.Array]:
+        start = jnp.asarray(self.config.epsilon_start, jnp.float32)
+        return {**super().initial_hyper(), "epsilon_start": start}
+
+    def epsilon(self, state: TrainingState) -> jax.Array:
+        """Returns the share of random actions, float32 scalar."""
+        config = self.config
+        share = (state.timesteps - config.warmup) / config.epsilon_steps
+        line = learner.linear(state.hyper["epsilon_start"], config.epsilon_end, share)
+        return jnp.where(self.warming_up(state), 1.0, line)
+
+    def policy(
+        self, state: TrainingState, obs: Any, memory: MemoryState
+    ) -> tuple[jax.Array, TrainingState, MemoryState]:
+        """Chooses one action and returns (action, state, memory).
+
+        Draws from `fold_in(memory.key, 0)`. `memory.extras` holds the log-probability
+        of the action and the highest value.
+        """
+        values = self.action_values(state.params["online"], obs)
+        best = categorical.mode(values)
+        epsilon = jnp.zeros(()) if self.greedy else self.epsilon(state)
+        word = keys.words(memory.key, 1)[0]
+        likely = jnp.where(jnp.arange(self.num_actions) == best, 1.0 - epsilon, 0.0)
+        # A network of NaN has no best action: its log-probabilities are NaN too.
+        likely = jnp.where(jnp.isnan(values).any(), jnp.nan, likely)
+        probs = likely + epsilon / self.num_actions
+        chosen = best if self.greedy else categorical.sample(word, jnp.log(probs))
+        memory = memory.replace(
+            key=keys.fold_in(memory.key, 1),
+            extras={"log_probs": jnp.log(probs[chosen]), "values": jnp.max(values)},
+        )
+        space: Any = self.action_space
+        dtype = spaces.dtype_of(space)
+        return (chosen + int(space.start)).astype(dtype), state, memory
+
+    def value(self, state: TrainingState, obs: Any, memory: MemoryState) -> jax.Array:
+        return jnp.max(self.action_values(state.params["online"], obs), axis=-1)
+
+    def targets(self, params: Any, batch: Minibatch) -> jax.Array:
+        """Returns what the values of the actions taken should be, `[batch]`."""
+        ahead = self.action_values(params["target"], batch.next_observations)
+        if self.config.double:
+            choice = self.action_values(params["online"], batch.next_observations)
+        else:
+            choice = ahead
+        best = jnp.argmax(choice, axis=-1)
+        value = jnp.take_along_axis(ahead, best[:, None], axis=-1)[:, 0]
+        return batch.rewards + batch.discounts * value
+
+    def penalty(self, error: jax.Array) -> jax.Array:
+        """Returns the loss of temporal difference errors, of their shape."""
+        delta = self.config.huber_delta
+        if delta is None:
+            return optax.squared_error(error) / 2
+        return optax.huber_loss(error, delta=delta)
+
+    def learn(
+        self, key: jax.Array, state: TrainingState, batch: Minibatch
+    ) -> tuple[TrainingState, Stats]:
+        del key
+        targets = self.targets(state.params, batch)
+        index = batch.actions.astype(jnp.int32) - int(self.action_space.start)  # type: ignore[attr-defined]
+
+        def loss(online: Any) -> tuple[jax.Array, jax.Array]:
+            values = self.action_values(online, batch.observations)
+            taken = jnp.take_along_axis(values, index[:, None], axis=-1)[:, 0]
+            error = self.penalty(taken - targets)
+            return policy_gradient.weighted_mean(error, batch.weights), taken
+
+        (value_loss, taken), grads = jax.value_and_grad(loss, has_aux=True)(
+            state.params["online"]
+        )
+        online, opt_state, norm = self.descended(
+            state.hyper,
+            state.params["online"],
+            state.opt_state,
+            grads,
+            state.hyper["learning_rate"],
+        )
+        params = {**state.params, "online": online}
+        stats = {
+            "loss/q": value_loss,
+            "q_mean": policy_gradient.weighted_mean(taken, batch.weights),
+            "grad_norm": norm,
+            "epsilon": self.epsilon(state),
+            "learning_rate": state.hyper["learning_rate"],
+        }
+        return state.replace(params=params, opt_state=opt_state), stats
+
+    def with_targets(self, state: TrainingState, tau: jax.Array) -> TrainingState:
+        params = state.params
+        target = mixed(params["online"], params["target"], tau)
+        return state.replace(params={**params, "target": target})

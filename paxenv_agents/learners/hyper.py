@@ -1,0 +1,96 @@
+"""Hyper: a policy over memory-one policies, for the infinite matrix game."""
+
+import dataclasses
+from typing import ClassVar
+
+import gymnasium
+import jax
+import jax.numpy as jnp
+
+from paxenv_agents.learners.config import LearnerConfig
+from paxenv_agents.learners.ppo import PPO, PPOConfig
+from paxenv_agents.networks.distributions import (
+    ClippedGaussian,
+    Distribution,
+    for_space,
+)
+from paxenv_agents.registry import PairingError
+
+NUM_LOGITS = 5
+
+
+@dataclasses.dataclass(frozen=True)
+class HyperConfig(PPOConfig):
+    """Options of Hyper: those of `PPOConfig` whose choice it leaves open.
+
+    `action_scale`, `action_bound` and `tabular` are fixed: a state-independent standard
+    deviation, and no squash.
+    """
+
+    learning_rate: float = 0.002
+    hidden_sizes: tuple[int, ...] = (16,)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("action_scale", "action_bound", "tabular"):
+            if getattr(self, name) != getattr(PPOConfig, name):
+                raise ValueError(
+                    f"{name} must be {getattr(PPOConfig, name)!r} for Hyper, whose "
+                    "logits are normal with a standard deviation of their own each"
+                )
+
+
+class LogitGaussian(ClippedGaussian):
+    """Independent normal logits in their own unit; only the Box's bounds clip them."""
+
+    @property
+    def _centre(self) -> jax.Array:
+        return jnp.zeros(len(self.low), jnp.float32)
+
+    @property
+    def _half(self) -> jax.Array:
+        return jnp.ones(len(self.low), jnp.float32)
+
+
+@dataclasses.dataclass(frozen=True)
+class Hyper(PPO):
+    """PPO whose action is a memory-one policy: five logits of cooperating.
+
+    It sees the probabilities of the pair of policies before, its own first, and gives
+    its next logits: a diagonal normal distribution whose means a network computes, and
+    whose standard deviations, 0.5 at first, depend on nothing. The logits are not
+    squashed. With `greedy` they are the means: then, searched by evolution, this is
+    the exact form of model-free opponent shaping.
+
+    Raises:
+        PairingError: If the seat is not one of the infinite matrix game.
+
+    Source: Lu et al., Model-Free Opponent Shaping (2022), section 4.
+
+    Example:
+        >>> env, params = paxenv.make("InfiniteMatrixGame-v0", num_inner_steps=100)
+        >>> agent = Hyper.from_env(env, player=0, gamma=0.96)
+    """
+
+    config: HyperConfig = HyperConfig()
+
+    config_class: ClassVar[type[LearnerConfig]] = HyperConfig
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        shapes = self.observation_space.shape, self.action_space.shape
+        if shapes != ((2 * NUM_LOGITS,), (NUM_LOGITS,)):
+            raise PairingError(
+                f"it needs the infinite matrix game, which shows {2 * NUM_LOGITS} "
+                f"probabilities and takes {NUM_LOGITS} logits, got "
+                f"{self.observation_space} and {self.action_space}"
+            )
+
+    @staticmethod
+    def _make_distribution(
+        action_space: gymnasium.Space, config: LearnerConfig
+    ) -> Distribution:
+        box = for_space(action_space, config.action_scale, "scaled")
+        if not isinstance(box, ClippedGaussian):
+            raise PairingError(f"it needs a Box of logits, got {action_space}")
+        return LogitGaussian(**dataclasses.asdict(box))

@@ -1,0 +1,129 @@
+"""What all learners share: options, traced numbers, and a step of the optimiser."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Float, Int
+
+from paxenv import keys
+from paxenv_agents.agent import Agent
+from paxenv_agents.networks import options
+from paxenv_agents.ops import policy_gradient
+from paxenv_agents.types import MemoryState
+
+Hyper = dict[str, jax.Array]
+
+
+@dataclasses.dataclass(frozen=True)
+class Learner(Agent):
+    """An agent with options, whose parameters an optimiser moves.
+
+    Numbers that may change in training are in `state.hyper`, float32 scalars that
+    schedules, samplers and searches overwrite without a recompilation; `enabled` is
+    among them.
+
+    Attributes:
+        config: Static options, a `config_class`.
+    """
+
+    config: Any = None
+
+    learns: ClassVar[bool] = True
+    config_class: ClassVar[Any] = None
+    #: Options that only enter arithmetic, beside those in `state.hyper`.
+    arithmetic: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    def traced_options(self) -> tuple[str, ...]:
+        return (*self.initial_hyper(), *self.arithmetic)
+
+    def initial_hyper(self) -> Hyper:
+        """Returns the traced hyperparameters as the config sets them."""
+        return self.traced()
+
+    @classmethod
+    def check_config(cls, config: Any) -> None:
+        """Raises ValueError if the options are those of another learner."""
+        if not isinstance(config, cls.config_class):
+            raise ValueError(
+                f"{cls.__name__} takes a {cls.config_class.__name__}, got {config!r}"
+            )
+
+    @classmethod
+    def config_of(cls, config: Any, overrides: Mapping[str, Any]) -> Any:
+        """Returns the options that are meant.
+
+        Args:
+            config: A `config_class`, a mapping of options by name, or None for the
+                defaults.
+            overrides: Options by name; they win.
+
+        Raises:
+            ValueError: If an option is unknown or refused, or of another learner.
+        """
+        if isinstance(config, Mapping):
+            config, overrides = None, {**config, **overrides}
+        config = cls.config_class() if config is None else config
+        cls.check_config(config)
+        return options.with_overrides(config, overrides)
+
+    def optimiser(self) -> optax.GradientTransformation:
+        """Returns the optimiser; its updates are scaled by the learning rate later."""
+        return optax.scale_by_adam(eps=self.config.adam_eps)
+
+    def traced(self, *options: str) -> Hyper:
+        """Returns options as traced numbers, None as infinity, and `enabled` as 1."""
+        numbers = {name: getattr(self.config, name) for name in options}
+        numbers["enabled"] = 1.0
+        return {
+            name: jnp.asarray(jnp.inf if x is None else x, jnp.float32)
+            for name, x in numbers.items()
+        }
+
+    def init_memory(self, key: jax.Array, hidden: jax.Array) -> MemoryState:
+        zero = jnp.zeros((), jnp.float32)
+        extras = {"log_probs": zero, "values": zero}
+        return MemoryState(hidden=hidden, key=keys.typed(key), extras=extras)
+
+    def descended(
+        self, hyper: Hyper, params: Any, opt_state: Any, grads: Any, rate: jax.Array
+    ) -> tuple[Any, Any, jax.Array]:
+        """Returns (params, opt_state, gradient norm) after a step of the optimiser.
+
+        Args:
+            hyper: Its `max_grad_norm` is the longest gradient.
+            params: What is moved.
+            opt_state: State of the optimiser.
+            grads: Of the loss, shaped as `params`.
+            rate: Learning rate of this step.
+        """
+        norm = policy_gradient.global_norm(grads)
+        shrink = jnp.minimum(1.0, hyper["max_grad_norm"] / norm)
+        grads = jax.tree.map(lambda g: g * shrink, grads)
+        updates, opt_state = self.optimiser().update(grads, opt_state, params)
+        params = jax.tree.map(lambda p, u: p - rate * u, params, updates)
+        return params, opt_state, norm
+
+
+Scalar = float | Float[Array, ""]
+
+
+def linear(start: Scalar, end: Scalar, share: Scalar) -> Float[Array, ""]:
+    """Returns the value after `share` of the way: `start` at 0, `end` from 1 on.
+
+    Both ends are met exactly, and nothing lies outside them.
+    """
+    share = jnp.clip(jnp.asarray(share, jnp.float32), 0.0, 1.0)
+    return start * (1.0 - share) + end * share
+
+
+def share_of_steps(step: int | Int[Array, ""], num_steps: Scalar) -> Float[Array, ""]:
+    """Returns how far step number `step` (from 0) is: the last of `num_steps` is at 1.
+
+    A plan of a single step stays at 0.
+    """
+    return jnp.asarray(step, jnp.float32) / jnp.maximum(num_steps - 1, 1)

@@ -1,0 +1,344 @@
+"""Learning with opponent-learning awareness, from sampled games."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self
+
+import jax
+import jax.numpy as jnp
+import optax
+
+from paxenv.environment import where
+from paxenv_agents import structure
+from paxenv_agents.engine.context import Context
+from paxenv_agents.learners import config
+from paxenv_agents.learners.actor_critic import ActorCritic
+from paxenv_agents.learners.learner import Hyper
+from paxenv_agents.learners.lookahead import Lookahead, Seat, logit_share
+from paxenv_agents.networks import options
+from paxenv_agents.networks.options import NetworkConfig
+from paxenv_agents.ops import policy_gradient
+from paxenv_agents.types import MemoryState, Sample, Stats, TrainingState
+
+OPTIMIZERS = ("adam", "sgd")
+
+RULES: dict[str, options.Rule] = {
+    **config.RULES,
+    "lr_in": options.WEIGHT,
+    "optimizer": options.one_of(OPTIMIZERS),
+    "num_lookaheads": options.Rule(
+        lambda x: x == 0 or options.is_count(x), "a whole number >= 0"
+    ),
+    "use_baseline": options.FLAG,
+    "shaping": options.FLAG,
+    "opponent_modelling": options.FLAG,
+    "model_steps": options.COUNT,
+    "model_lr": options.POSITIVE,
+    "num_rollout_games": options.COUNT.or_none(),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class LOLAConfig(NetworkConfig):
+    """Options of `LOLA`.
+
+    The default network is linear in the observation: on one-hot observations a softmax
+    over one row of logits per state. The other options of networks are those of
+    `PPOConfig`.
+
+    Attributes:
+        learning_rate: Step size of the outer optimiser.
+        lr_in: Step size of the co-players' look-ahead, plain gradient ascent. It is
+            that of the logit of a probability: a softmax over two logits moves their
+            difference by twice a step, so there each logit is moved by half of it.
+        optimizer: The outer one, `"adam"` or `"sgd"`.
+        num_lookaheads: Steps that the co-players are expected to take; 0: the naive
+            learner.
+        gamma: Discount of a step, of everybody's objective.
+        use_baseline: Whether objectives have a baseline; it takes away variance only.
+        shaping: Whether the own gradient flows through the look-ahead. Off: a naive
+            learner against the co-players of the next step.
+        opponent_modelling: Whether the co-players' policies are fitted from their
+            actions; their parameters are then never read.
+        model_steps: Adam's steps of a fit.
+        model_lr: Adam's step size in a fit.
+        num_rollout_games: Games of each rollout; none: as many as are played.
+        value_coeff: Weight of the value error.
+        max_grad_norm: Longest gradient; none: any.
+        adam_eps: Adam's epsilon. A small one turns the noise in the gradients of
+            states that are hardly visited into whole steps.
+        n_steps: Steps of a rollout in endless streams (runners).
+        hidden_sizes: Widths of hidden layers; `()` is a linear policy.
+    """
+
+    learning_rate: float = 0.2
+    lr_in: float = 0.6
+    optimizer: str = "adam"
+    num_lookaheads: int = 1
+    gamma: float = 0.96
+    use_baseline: bool = True
+    shaping: bool = True
+    opponent_modelling: bool = False
+    model_steps: int = 100
+    model_lr: float = 0.1
+    num_rollout_games: int | None = None
+    value_coeff: float = 1.0
+    max_grad_norm: float | None = None
+    adam_eps: float = 0.1
+    n_steps: int = 128
+    hidden_sizes: tuple[int, ...] = ()
+
+    rules: ClassVar[Mapping[str, options.Rule]] = RULES
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "hidden_sizes", tuple(self.hidden_sizes))
+
+
+def fitted_opponent(
+    model: ActorCritic,
+    key: jax.Array,
+    seen: Sample,
+    num_steps: int,
+    learning_rate: float,
+) -> TrainingState:
+    """Returns the model under which the actions seen are the likeliest.
+
+    Minimises the mean of -log pi(action | observation) over the valid steps by Adam,
+    from fresh parameters. States that were never seen stay as they were at first,
+    which is nearly uniform. The value estimates are not fitted.
+
+    Args:
+        model: An agent for the co-player's seat, for its network.
+        key: Of the fresh parameters; consumed.
+        seen: The co-player's observations and actions, `[T, E, ...]`.
+        num_steps: Steps of Adam over the whole sample.
+        learning_rate: Its step size.
+    """
+    state = model.init_state(key)
+    weights = jnp.ones(seen.rewards.shape, jnp.float32)
+    if seen.valid is not None:
+        weights = seen.valid.astype(jnp.float32)
+    optimiser = optax.adam(learning_rate)
+
+    def loss(params: Any) -> jax.Array:
+        log_probs, _, _ = model.evaluate(state.replace(params=params), seen)
+        return -policy_gradient.weighted_mean(log_probs, weights)
+
+    def step(carry: Any, nothing: None) -> tuple[Any, None]:
+        del nothing
+        params, opt_state = carry
+        updates, opt_state = optimiser.update(jax.grad(loss)(params), opt_state)
+        return (optax.apply_updates(params, updates), opt_state), None
+
+    opening = (state.params, optimiser.init(state.params))
+    (params, _), _ = jax.lax.scan(step, opening, None, num_steps)
+    return state.replace(params=params)
+
+
+@dataclasses.dataclass(frozen=True)
+class LOLA(ActorCritic):
+    """Climbs its value at where the co-players' next steps will lead, through them.
+
+    An update has `num_lookaheads` steps of look-ahead: fresh games are played, and
+    every co-player that learns takes a plain gradient step on its own DiCE objective.
+    Then more games are played against the co-players of after these steps, and one
+    step of the outer optimiser is taken on the own DiCE objective, whose gradient flows
+    through all of the above. That part of the gradient shapes the co-players. The games
+    are played by the same numbers as the run's, with draws of their own; the experience
+    given to `update` serves opponent modelling alone.
+
+    Co-players that do not learn take no step. Those that learn must have an `evaluate`
+    that is differentiable in their parameters, or be modelled.
+
+    Source: Foerster et al., Learning with Opponent-Learning Awareness (2018);
+    Foerster, Farquhar et al., DiCE (2018), section 5 (LOLA-DiCE).
+    """
+
+    config: LOLAConfig = dataclasses.field(default_factory=LOLAConfig)  # pyright: ignore[reportIncompatibleVariableOverride]
+
+    config_class: ClassVar[Any] = LOLAConfig
+
+    @property
+    def privileges(self) -> frozenset[str]:
+        """With opponent modelling it sees no co-player's parameters, only actions."""
+        if self.config.opponent_modelling:
+            return frozenset({"trajs", "play"})
+        return frozenset({"co_players", "play"})
+
+    def optimiser(self) -> optax.GradientTransformation:
+        if self.config.optimizer == "sgd":
+            return optax.identity()
+        return super().optimiser()
+
+    def planned(self, num_updates: int) -> Self:
+        del num_updates
+        return self
+
+    def check_batch(self, num_steps: int, num_games: int) -> None:
+        del num_steps, num_games
+
+    def initial_hyper(self) -> Hyper:
+        return self.traced(
+            "learning_rate", "lr_in", "gamma", "value_coeff", "max_grad_norm"
+        )
+
+    @structure.compiled_method
+    def update(
+        self,
+        traj: Sample,
+        last_obs: Any,
+        state: TrainingState,
+        memory: MemoryState,
+        *,
+        context: Context | None = None,
+    ) -> tuple[TrainingState, MemoryState, Stats]:
+        """Takes one step and returns (state, memory, stats).
+
+        Against several opponents at once the objective is the mean over them. Stats are
+        those of the last rollouts, after the look-ahead: `loss/total`, `loss/value`,
+        `return_mean` (the discounted return), `rollout_steps` (steps played for this
+        update beyond those given), and `grad_norm`, `learning_rate`.
+
+        Args:
+            traj: What was just played; counted, and read by opponent modelling.
+            last_obs: Not used.
+            state: The training state; its key is advanced.
+            memory: Comes back unchanged.
+            context: Who plays; engines give it.
+
+        Raises:
+            ValueError: At trace time, if there is no context, or a learning co-player
+                has no differentiable policy.
+        """
+        del last_obs
+        if context is None:
+            raise ValueError(
+                "LOLA.update needs context=, by which it plays against its co-players: "
+                "engines of native games give it, loops over other environments cannot"
+            )
+        told, key = context, jax.random.fold_in(state.key, 0)
+
+        def loss(params: Any) -> tuple[jax.Array, Stats]:
+            losses, stats = told.each(lambda one: self.loss(params, state, one, key))
+            return jnp.mean(losses), jax.tree.map(jnp.mean, stats)
+
+        grads, stats = jax.grad(loss, has_aux=True)(state.params)
+        rate = state.hyper["learning_rate"]
+        params, opt_state, norm = self.descended(
+            state.hyper, state.params, state.opt_state, grads, rate
+        )
+        steps = jnp.sum(jnp.ones(traj.rewards.shape, jnp.int32))
+        if traj.valid is not None:
+            steps = jnp.sum(traj.valid, dtype=jnp.int32)
+        learnt = state.replace(
+            params=params,
+            opt_state=opt_state,
+            key=jax.random.fold_in(state.key, 1),
+            timesteps=state.timesteps + steps,
+        )
+        changes = (state.hyper["enabled"] > 0) & (steps > 0)
+        stats = {**stats, "grad_norm": norm, "learning_rate": rate}
+        return where(changes, learnt, state), memory, stats
+
+    def loss(
+        self, params: Any, state: TrainingState, context: Context, key: jax.Array
+    ) -> tuple[jax.Array, Stats]:
+        """Returns (-own objective after the look-ahead + value_coeff * value error, its
+        parts) against one opponent.
+
+        Args:
+            params: What it is differentiated by.
+            state: The own training state.
+            context: Of one opponent.
+            key: Of all draws; folded.
+        """
+        config, hyper, own = self.config, state.hyper, context.index
+        key = jax.random.fold_in(key, context.opponent)
+        games = Lookahead(
+            context,
+            self._seats(state, context, jax.random.fold_in(key, 1)),
+            hyper["gamma"],
+            config.use_baseline,
+            config.num_rollout_games,
+        )
+        rollout_keys = jax.random.split(
+            jax.random.fold_in(key, 0), config.num_lookaheads + 1
+        )
+        before = (*games.params[:own], params, *games.params[own + 1 :])
+        rates = self._rates(hyper, games)
+        after = games.ahead(before, rollout_keys[:-1], rates)
+        if not config.shaping:
+            after = jax.lax.stop_gradient(after)
+        after = (*after[:own], params, *after[own + 1 :])
+        samples = games.rollout(rollout_keys[-1], after)
+        objective, returns = games.objective(own, after, samples)
+        weights = returns.valid.astype(jnp.float32)
+        error = policy_gradient.weighted_mean(
+            jnp.square(returns.targets - returns.values), weights
+        )
+        total = hyper["value_coeff"] * error - objective
+        return total, {
+            "loss/total": total,
+            "loss/value": error,
+            "return_mean": jnp.mean(returns.targets[0]),
+            "rollout_steps": (config.num_lookaheads + 1.0) * jnp.sum(weights[:, 0]),
+        }
+
+    def _seats(
+        self, state: TrainingState, context: Context, key: jax.Array
+    ) -> tuple[Seat | None, ...]:
+        """Returns whom it takes for the learners, itself included."""
+        if self.config.opponent_modelling:
+            theirs = self._models(context, key)
+        else:
+            theirs = [
+                Seat(_differentiable(one.agent), one.state) if one.learns else None
+                for one in context.co_players
+            ]
+        theirs[context.index] = Seat(self, state)
+        return tuple(theirs)
+
+    def _models(self, context: Context, key: jax.Array) -> list[Seat | None]:
+        config, seats = self.config, []
+        for i, (slot, seen) in enumerate(
+            zip(context.lineup.slots, context.trajs, strict=True)
+        ):
+            if seen is None or i == context.index:
+                seats.append(None)
+                continue
+            model = dataclasses.replace(
+                self,
+                observation_space=slot.agent.observation_space,
+                action_space=slot.agent.action_space,
+            )
+            fit = fitted_opponent(
+                model,
+                jax.random.fold_in(key, i),
+                seen,
+                config.model_steps,
+                config.model_lr,
+            )
+            seats.append(Seat(model, fit))
+        return seats
+
+    def _rates(self, hyper: Hyper, games: Lookahead) -> tuple[jax.Array | None, ...]:
+        """Returns the co-players' step sizes; 0 for those whose learning is off."""
+        rates: list[jax.Array | None] = []
+        for i, seat in enumerate(games.seats):
+            if seat is None or i == games.context.index:
+                rates.append(None)
+                continue
+            learns = seat.state.hyper.get("enabled", jnp.ones(())) > 0
+            share = logit_share(seat.agent.action_space)
+            rates.append(share * hyper["lr_in"] * learns)
+        return tuple(rates)
+
+
+def _differentiable(agent: Any) -> Any:
+    if not agent.on_policy:
+        raise ValueError(
+            f"LOLA cannot look ahead of {type(agent).__name__}, which has no policy "
+            "gradient: set opponent_modelling=True"
+        )
+    return agent

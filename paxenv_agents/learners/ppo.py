@@ -1,0 +1,95 @@
+"""Proximal policy optimisation."""
+
+import dataclasses
+from typing import ClassVar
+
+import jax
+import jax.numpy as jnp
+
+from paxenv_agents.learners.config import LearnerConfig
+from paxenv_agents.learners.learner import Hyper
+from paxenv_agents.learners.policy_gradient import Batch, PolicyGradient
+from paxenv_agents.ops import policy_gradient
+from paxenv_agents.types import Stats
+
+
+@dataclasses.dataclass(frozen=True)
+class PPOConfig(LearnerConfig):
+    """Options of PPO. A value out of range is a ValueError that names it.
+
+    =====================  ===================  =======================================
+    option                 default              meaning
+    =====================  ===================  =======================================
+    learning_rate          0.0003               Adam's first step size
+    n_steps                128                  steps of a rollout in a stream (runners)
+    hidden_sizes           (64, 64)             hidden widths; () is a linear policy
+    num_envs               None                 games at once; None: the runner's
+    num_epochs             4                    passes over each batch
+    num_minibatches        4                    optimiser steps of a pass
+    gamma                  0.99                 discount of a step
+    gae_lambda             0.95                 decay of the advantages' trace
+    value_coeff            0.5                  weight of the value error
+    max_grad_norm          0.5                  longest gradient; None: any
+    entropy_coeff          0.01                 first weight of the entropy
+    entropy_coeff_end      None                 its last weight; None: constant
+    entropy_coeff_horizon  None                 timesteps to there; None: as planned
+    learning_rate_end      None                 last rate, as planned; None: constant
+    num_updates            None                 the plan, for what ends with it
+    adam_eps               1e-05                Adam's epsilon
+    normalise_advantages   True                 to mean 0 and deviation 1
+    activation             'tanh'               'tanh', 'relu' or 'silu'
+    shared_torso           False                a torso with two heads, or two networks
+    tabular                False                a row of logits and a value per state
+    action_scale           'state_independent'  of a Box: or 'softplus', a head's
+    action_bound           'squashed'           of a Box: or 'scaled', then clipped
+    conv_channels          (16, 16)             of images: channels; () flattens them
+    kernel_size            3                    of images: width of the convolutions
+    clip_epsilon           0.2                  how far ratio and value move at once
+    clip_value             True                 whether the value error is clipped too
+    =====================  ===================  =======================================
+    """
+
+    clip_epsilon: float = 0.2
+    clip_value: bool = True
+
+
+@dataclasses.dataclass(frozen=True)
+class PPO(PolicyGradient):
+    """Maximises a clipped surrogate over several passes of minibatches.
+
+    Loss = -mean min(rho A, clip(rho, 1 - eps, 1 + eps) A) + value_coeff * mean value
+    error - entropy_coeff * mean entropy. Advantages are normalised once over the batch.
+    `state.hyper` also holds `clip_epsilon`.
+
+    Source: Schulman et al., Proximal Policy Optimization Algorithms (2017).
+
+    Example:
+        >>> agent = PPO.from_env(env, PPOConfig(hidden_sizes=(16, 16)), player=0)
+        >>> state, memory = agent.batch_init(key, agent.init_hidden(num_envs))
+    """
+
+    config: PPOConfig = PPOConfig()
+
+    config_class: ClassVar[type[LearnerConfig]] = PPOConfig
+
+    def initial_hyper(self) -> Hyper:
+        epsilon = jnp.asarray(self.config.clip_epsilon, jnp.float32)
+        return {**super().initial_hyper(), "clip_epsilon": epsilon}
+
+    def policy_objective(
+        self, ratio: jax.Array, advantages: jax.Array, hyper: Hyper
+    ) -> jax.Array:
+        return policy_gradient.clipped_surrogate(
+            ratio, advantages, hyper["clip_epsilon"]
+        )
+
+    def value_error(self, values: jax.Array, batch: Batch, hyper: Hyper) -> jax.Array:
+        if not self.config.clip_value:
+            return jnp.square(batch.targets - values)
+        return policy_gradient.clipped_squared_error(
+            values, batch.sample.behavior_values, batch.targets, hyper["clip_epsilon"]
+        )
+
+    def diagnostics(self, ratio: jax.Array, hyper: Hyper) -> Stats:
+        outside = jnp.abs(ratio - 1.0) > hyper["clip_epsilon"]
+        return {"clip_fraction": outside.astype(jnp.float32)}
