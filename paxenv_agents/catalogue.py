@@ -120,7 +120,7 @@ def _learner(
 ) -> AgentSpec:
     classifier = {"learns": True, **_plays("any", depth, stochastic=True)}
     return AgentSpec(
-        name, f"paxenv_agents.{entry}", options, summary, source, classifier
+        name, f"paxenv_agents.learners.{entry}", options, summary, source, classifier
     )
 
 
