@@ -107,7 +107,7 @@ def test_languages_of_blocks_are_known():
     ],
 )
 def test_python_blocks_run(page):
-    """A21: what the documentation shows is what the package does."""
+    """What the documentation shows is what the package does."""
     assert run_python(page, needs_sb3=False) > 0
 
 

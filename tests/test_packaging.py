@@ -82,7 +82,7 @@ def test_sb3_is_an_extra_without_a_torch_of_its_own():
 
 
 def test_the_extra_all_is_every_extra_but_tools_and_hardware():
-    """A80: it names the others, so it has no bounds of its own."""
+    """It names the others, so it has no bounds of its own."""
     extras = PROJECT["optional-dependencies"]
     (together,) = extras["all"]
     name, names = re.fullmatch(r"(\w+)\[([\w,]+)\]", together).groups()
@@ -91,7 +91,7 @@ def test_the_extra_all_is_every_extra_but_tools_and_hardware():
 
 
 def test_nothing_that_is_asked_for_asks_for_tensorflow():
-    """A80: from all extras to what those require in turn, as far as it is installed.
+    """From all extras to what those require in turn, as far as it is installed.
 
     What a package of others wants only for an extra of its own is left out.
     """

@@ -22,7 +22,6 @@ torch.set_num_threads(1)
 
 @pytest.mark.parametrize("game", GAMES)
 def test_every_game_passes_the_checker_with_warnings_as_errors(game: str) -> None:
-    """A16, A17."""
     with warnings_as_errors():
         check_env(gymnasium.make(game).unwrapped)
 
@@ -66,7 +65,7 @@ def test_a_model_goes_from_one_game_to_many_and_back(tmp_path, options) -> None:
 
 
 def test_lanes_get_the_seeds_from_that_of_lane_0() -> None:
-    """A37: seeding opens no trial by itself."""
+    """Seeding opens no trial by itself."""
     env = paxenv.sb3_vec_env("CoinGame", 3, seed=5)
     assert env.venv.state is None
     first = env.reset()
@@ -175,7 +174,6 @@ def test_ppo_runs_on_one_registered_environment() -> None:
 
 
 def test_observations_are_torch_tensors_without_a_warning() -> None:
-    """A12, A14."""
     with warnings_as_errors():
         env = gymnasium.make("pax/CoinGame-v0")
         obs, _ = env.reset(seed=0)
@@ -184,7 +182,7 @@ def test_observations_are_torch_tensors_without_a_warning() -> None:
 
 
 def test_writing_to_torch_arrays_leaves_the_games_alone() -> None:
-    """A13: they share memory with JAX arrays, not with the state."""
+    """They share memory with JAX arrays, not with the state."""
     for mode in ("NextStep", "SameStep"):
         options: dict[str, Any] = {"num_envs": 3, "autoreset_mode": mode}
         envs = gymnasium.make_vec("pax/CoinGame-v0", arrays="torch", **options)

@@ -24,7 +24,7 @@ if __name__ == "__main__":
 
 
 def test_supersuit_bridges_the_parallel_environment() -> None:
-    """A22: 4 copies of 2 agents are 8 lanes; episodes are as long as the horizon."""
+    """4 copies of 2 agents are 8 lanes; episodes are as long as the horizon."""
     env = paxenv.parallel_env("IPD", max_cycles=16)
     venv = supersuit.concat_vec_envs_v1(
         supersuit.pettingzoo_env_to_vec_env_v1(env),

@@ -1,4 +1,4 @@
-"""Exact learners reach the published outcomes: acceptance rows B1 to B6 and F1.
+"""Exact learners reach the published outcomes.
 
 Infinite games of memory-one policies, un-normalised values, logits from N(0, 1); final
 rewards a step unless a test says otherwise. The bands are about three standard errors
@@ -57,21 +57,21 @@ def played(learners, payoff, gamma, num_runs, num_steps, rate=1.0, scale=1.0):
 
 
 def test_naive_learners_defect():
-    """B1: -1.993 (0.081) in 600 runs of an independent program, -1.98 published."""
+    """-1.993 (0.081) in 600 runs of an independent program, -1.98 published."""
     final = played(("naive", "naive"), IPD, 0.96, 50, 200)[1][:, -1]
     assert -2.01 <= final.mean() <= -1.95
     assert final.std() < 0.2
 
 
 def test_lola_cooperates_with_itself():
-    """B2: -1.040 in 600 runs of an independent program, -1.06 published."""
+    """-1.040 in 600 runs of an independent program, -1.06 published."""
     final = played(("lola taylor", "lola taylor"), IPD, 0.96, 50, 200)[1][:, -1]
     assert -1.13 <= final.mean() <= -0.98
     assert (final > -1.2).mean() >= 0.8
 
 
 def test_lola_takes_more_than_the_naive_learner_it_meets():
-    """B3: -1.205 and -1.604 in 300 runs, -1.28 and -1.54 published."""
+    """-1.205 and -1.604 in 300 runs, -1.28 and -1.54 published."""
     rewards = played(("lola taylor", "naive"), IPD, 0.96, 200, 400, rate=0.5)[1]
     lola, naive = rewards[:, -1].mean(0)
     assert -1.33 <= lola <= -1.10
@@ -80,7 +80,7 @@ def test_lola_takes_more_than_the_naive_learner_it_meets():
 
 
 def test_lola_finds_the_mixed_equilibrium_of_matching_pennies():
-    """B4: deviation 0.044 and 96 % of agents for LOLA, 0.434 and none for naive."""
+    """Deviation 0.044 and 96 % of agents for LOLA, 0.434 and none for naive."""
     naive = played(("naive", "naive"), IMP, 0.9, 50, 200)[1][:, -1]
     logits, lola = played(("lola taylor", "lola taylor"), IMP, 0.9, 50, 200)
     assert np.abs(naive.mean(0)).max() < 0.2
@@ -91,7 +91,7 @@ def test_lola_finds_the_mixed_equilibrium_of_matching_pennies():
 
 
 def test_stable_opponent_shaping_cooperates_and_look_ahead_does_not():
-    """B5: losses 1.07 and 1.93 published, 1.060 and 1.940 in 300 runs.
+    """Losses 1.07 and 1.93 published, 1.060 and 1.940 in 300 runs.
 
     Look-ahead is the shaper whose gradient through the other's step is stopped, so
     shaping is what cooperation comes from.
@@ -106,7 +106,7 @@ LOLA_V_NAIVE, LOLA_V_LOLA = ("lola full", "naive"), ("lola full", "lola full")
 
 
 def test_rewards_while_the_full_form_learns():
-    """B6: mean over 100 steps of learning, -1.320 / -1.542 and -1.095 in 4,000 runs."""
+    """Mean over 100 steps of learning, -1.320 / -1.542 and -1.095 in 4,000 runs."""
     lola, naive = played(LOLA_V_NAIVE, IPD, 0.96, 1000, 100)[1].mean((0, 1))
     both = played(LOLA_V_LOLA, IPD, 0.96, 1000, 100)[1].mean()
     assert abs(lola - -1.32) <= 0.06
@@ -115,7 +115,7 @@ def test_rewards_while_the_full_form_learns():
 
 
 def test_shapers_win_a_single_game_of_chicken_and_crash_into_each_other():
-    """B6: one round, so the discount is 0; 0.937 / -0.971 and -86.8 in 4,000 runs."""
+    """One round, so the discount is 0; 0.937 / -0.971 and -86.8 in 4,000 runs."""
     winner, loser = played(LOLA_V_NAIVE, CHICKEN, 0.0, 1000, 100)[1].mean((0, 1))
     crash = played(LOLA_V_LOLA, CHICKEN, 0.0, 1000, 100)[1].mean()
     assert winner > 0.9
@@ -131,6 +131,6 @@ def reciprocates(logits, rewards):
 
 
 def test_proximal_lola_finds_reciprocity_in_two_steps():
-    """F1: contribution factor 1.33; 4 of 5 seeds at least, all of 20 published."""
+    """Contribution factor 1.33; 4 of 5 seeds at least, all of 20 published."""
     found = reciprocates(*played(("pola", "pola"), CONTRIBUTION, 0.96, 5, 2, scale=0.1))
     assert found.sum() >= 4

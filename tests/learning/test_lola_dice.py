@@ -1,4 +1,4 @@
-"""LOLA by DiCE in the prisoner's dilemma: acceptance row C1.
+"""LOLA by DiCE in the prisoner's dilemma.
 
 64 games of 150 steps, discount 0.96, 200 updates; the mean reward a step of both
 players over the last 10 trials. Published: -1.19, -1.12 and -1.11 with 1, 2 and 3
@@ -56,7 +56,7 @@ def test_lola_cooperates_with_itself():
     "options", [{"num_lookaheads": 0}, {"shaping": False}], ids=str
 )
 def test_cooperation_is_lost_with_the_shaping_term(options):
-    """A91: the same learner, seed and games; it was shaping and no luck."""
+    """The same learner, seed and games; it was shaping and no luck."""
     (reward,) = trained(1, **options)
 
     assert reward < -1.95

@@ -1,4 +1,4 @@
-"""Learners reach the published outcomes of the prisoner's dilemma: acceptance row E1.
+"""Learners reach the published outcomes of the prisoner's dilemma.
 
 Ten seeds each, of which eight must pass. The bands leave room for a policy that still
 explores at one step in a hundred. Evaluated by sampled actions after training.
@@ -48,5 +48,5 @@ def passed(name, total_timesteps, reward, cooperation):
     ],
 )
 def test_a_learner_finds_the_best_reply(name, reward, cooperation):
-    """E1: cooperation with TitForTat, defection against AllD, AllC and itself."""
+    """Cooperation with TitForTat, defection against AllD, AllC and itself."""
     assert passed(f"ipd/{name}", 600_000, reward, cooperation) >= ENOUGH

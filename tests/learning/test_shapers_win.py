@@ -21,7 +21,7 @@ def rewards(*words):
 
 @pytest.mark.slow
 def test_a_shaper_beats_a_naive_learner_that_nobody_else_beats():
-    """E3 with a gradient outside: two naive learners get 0.
+    """With a gradient outside: two naive learners get 0.
 
     Three seeds gave 0.30, 0.31 and 0.28 in iterations 26 to 50, then 0.29, 0.41 and
     0.48 in 51 to 75; half of the least is the threshold.

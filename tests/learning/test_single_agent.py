@@ -50,7 +50,7 @@ class Trained:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_ppo_balances_the_pole(seed):
-    """G1: 475 of 500 is the threshold of the game's authors.
+    """475 of 500 is the threshold of the game's authors.
 
     It holds for the last 100 episodes of training, whose actions are sampled, and for
     the evaluation.
@@ -64,7 +64,7 @@ def test_ppo_balances_the_pole(seed):
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_the_best_of_dqn_balances_the_pole(seed):
-    """G2: of evaluations of 100 greedy episodes, every 2,500 steps, the best one."""
+    """Of evaluations of 100 greedy episodes, every 2,500 steps, the best one."""
     trained = Trained("sarl/cartpole_dqn", seed)
     print(f"DQN, seed {seed}: {trained.evaluations}")
 
@@ -73,7 +73,7 @@ def test_the_best_of_dqn_balances_the_pole(seed):
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_sac_swings_the_pendulum_up(seed):
-    """G3: 100 greedy episodes; the best possible mean is about -120.
+    """100 greedy episodes; the best possible mean is about -120.
 
     Random play is paid about -1,200. The mean over the starts of 100 episodes varies by
     about 8, so that up to -100 may be reached by chance.

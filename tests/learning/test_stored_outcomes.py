@@ -1,4 +1,4 @@
-"""Stored experiments come out as they state: acceptance rows D1 to D3 and others.
+"""Stored experiments come out as they state.
 
 The bands are those of the files. One seed each in `slow`; under `full` three.
 """
@@ -44,12 +44,12 @@ def outcome(name, seed, **options):
 @pytest.mark.parametrize(
     "name",
     [
-        "infinite/gs_v_nl",  # D1
-        "infinite/mfos_v_nl",  # D2
-        "infinite/imp_mfos_v_nl",  # D3
-        "imp/gs_v_tabular",  # E3
-        "imp/shaper_v_tabular",  # E3
-        pytest.param("imp/mfos_v_tabular", marks=pytest.mark.full),  # E3
+        "infinite/gs_v_nl",
+        "infinite/mfos_v_nl",
+        "infinite/imp_mfos_v_nl",
+        "imp/gs_v_tabular",
+        "imp/shaper_v_tabular",
+        pytest.param("imp/mfos_v_tabular", marks=pytest.mark.full),
         "ipd/evo_v_evo",
     ],
 )
@@ -66,7 +66,7 @@ def test_an_experiment_comes_out_in_its_bands(name, seed):
 @pytest.mark.full
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_a_shaper_gets_more_than_cooperation_and_than_its_opponent(seed):
-    """E2: against 16 learners that the search has not met; minutes a seed."""
+    """Against 16 learners that the search has not met; minutes a seed."""
     found, _ = outcome("ipd/shaper_v_tabular", seed)
     first, second = (found[f"episode/reward_per_step/player_{p}"] for p in (1, 2))
     assert first > -1.0

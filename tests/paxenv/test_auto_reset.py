@@ -60,7 +60,7 @@ def test_key_given_to_step_is_ignored():
 
 
 def test_carry_has_identical_avals_including_weak_type():
-    """A41: a stream's state after a step is typed as the one before it."""
+    """A stream's state after a step is typed as the one before it."""
     wrapper, params = AutoResetWrapper(Counting(2, 2)), CountingParams()
     _, state = wrapper.reset(LANE, params)
     _, after, *_ = wrapper.step(None, state, (0, 0), params)

@@ -21,7 +21,7 @@ SHORT = {"num_inner_steps": 3, "num_outer_steps": 2}
 
 @pytest.mark.parametrize("id", list(paxenv.games()))
 def test_every_registered_game_passes(id):
-    """A41: no exceptions list; carries agree in shape, dtype and weak type."""
+    """No exceptions list; carries agree in shape, dtype and weak type."""
     assert check_env(*paxenv.make(id, **SHORT)) is None
 
 

@@ -51,7 +51,7 @@ def at(*steps, length):
 @pytest.mark.parametrize("n", [1, 2, 5, 16])
 @pytest.mark.parametrize("game", [IteratedMatrixGame, Counting, Dice])
 def test_flag_is_raised_on_exactly_the_nth_step(game, n):
-    """A03: N steps, 3 episodes: the flag is up on the N-th step, every time."""
+    """N steps, 3 episodes: the flag is up on the N-th step, every time."""
     env = game(n, 3)
     length = 3 * n + 4
     _, (_, states, _, done, info) = play(
@@ -69,7 +69,7 @@ def test_flag_is_raised_on_exactly_the_nth_step(game, n):
 )
 @pytest.mark.parametrize("id", list(paxenv.games()))
 def test_registered_game_ends_on_exactly_the_nth_step(id, n):
-    """A03: every shipped game, which all end by time alone under action 0."""
+    """Every shipped game, which all end by time alone under action 0."""
     steps = {"num_inner_steps": n, "num_outer_steps": 3}
     env, params = paxenv.make(id, **steps, **ENDLESS.get(id, {}))
     length = 3 * n + 2
@@ -79,7 +79,7 @@ def test_registered_game_ends_on_exactly_the_nth_step(id, n):
 
 
 def test_done_is_true_exactly_once():
-    """D-03: steps beyond the end raise no flag again, whatever the counters say."""
+    """Steps beyond the end raise no flag again, whatever the counters say."""
     env = IteratedMatrixGame(2, 2)
     _, (_, _, rewards, done, info) = play(
         env, env.default_params, 12, zeros(env), keys.lane(0)
@@ -90,7 +90,7 @@ def test_done_is_true_exactly_once():
 
 
 def test_state_stays_terminal_after_the_end():
-    """A26: without autoreset, a finished game stays as it is until it is reset."""
+    """Without autoreset, a finished game stays as it is until it is reset."""
     env = Counting(2)
     params = env.default_params
     _, state = env.reset(keys.lane(0), params)
@@ -106,7 +106,7 @@ def test_state_stays_terminal_after_the_end():
 
 
 def test_time_limit_truncates_and_rules_terminate():
-    """A25: the two ends have their own flags, and the last state stays reachable."""
+    """The two ends have their own flags, and the last state stays reachable."""
     env = Counting(3, 3)
     slow = play(env, CountingParams(limit=99.0), 3, (1, 0), keys.lane(0))[1]
     fast = play(env, CountingParams(limit=2.0), 3, (1, 0), keys.lane(0))[1]
@@ -124,7 +124,7 @@ def test_rule_end_on_the_limit_is_termination():
 
 
 def test_final_obs_is_what_the_transition_led_to():
-    """A25: at a boundary obs opens the next episode and final_obs closes the last."""
+    """At a boundary obs opens the next episode and final_obs closes the last."""
     env = Counting(2, 2)
     _, (obs, _, _, _, info) = play(
         env, CountingParams(limit=99.0), 4, (1, 1), keys.lane(0)
@@ -134,7 +134,7 @@ def test_final_obs_is_what_the_transition_led_to():
 
 
 def test_info_has_one_structure_at_every_step():
-    """A25: info has equal structure and avals before, at and after the end."""
+    """Info has equal structure and avals before, at and after the end."""
     env = Counting(2, 2)
     params = env.default_params
     _, state = env.reset(keys.lane(0), params)
@@ -157,7 +157,7 @@ def test_last_reward_of_an_episode_is_kept():
 
 @pytest.mark.parametrize("env", [IteratedMatrixGame(2, 2), Counting(2, 2), Dice(3)])
 def test_carry_has_identical_avals_including_weak_type(env):
-    """A41: reset, step, step_inner and begin_episode agree, so a scan accepts them."""
+    """Reset, step, step_inner and begin_episode agree, so a scan accepts them."""
     params, key = env.default_params, keys.lane(0)
     obs, state = env.reset(key, params)
     avals = jax.tree.map(jax.typeof, (obs, state))
@@ -169,7 +169,7 @@ def test_carry_has_identical_avals_including_weak_type(env):
 
 
 def test_start_appears_exactly_at_inner_boundaries():
-    """A59: 2 inner x 3 outer steps, TitForTat in both seats: 6 rewards of R."""
+    """2 inner x 3 outer steps, TitForTat in both seats: 6 rewards of R."""
     env = IteratedMatrixGame(2, 3, observation="index")
     params = env.default_params
     obs, state = env.reset(keys.lane(0), params)
@@ -343,7 +343,7 @@ def test_raw_keys_are_accepted():
 @pytest.mark.parametrize("field", ["num_inner_steps", "num_outer_steps"])
 @pytest.mark.parametrize("value", [0, -5, 2.5, True])
 def test_impossible_horizon_is_refused(field, value):
-    """A55: zero, negative, fractional and boolean horizons name the argument."""
+    """Zero, negative, fractional and boolean horizons name the argument."""
     with pytest.raises(ValueError, match=rf"{field} must be a whole number.*{value}"):
         IteratedMatrixGame(**{"num_inner_steps": 3, field: value})
 

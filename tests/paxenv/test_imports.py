@@ -11,7 +11,7 @@ import paxenv
 
 
 def test_import_starts_no_jax_and_takes_under_3_seconds(run_python):
-    """A48: importing the package, making lists and reading names loads no JAX.
+    """Importing the package, making lists and reading names loads no JAX.
 
     Seconds are those of the processor, which a busy machine makes no longer.
     """
@@ -29,7 +29,7 @@ print(sorted(heavy & set(sys.modules)), seconds < 3.0, time.process_time() < 10.
 
 @pytest.mark.parametrize("module", ["paxenv_agents", "runners", "runners.cli"])
 def test_other_front_doors_start_no_jax(run_python, module):
-    """A48: neither do the agents' package and the command line."""
+    """Neither do the agents' package and the command line."""
     code = f"import sys, {module}\nprint('jax' in sys.modules)"
     assert run_python(code) == "False"
 

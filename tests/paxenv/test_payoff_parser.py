@@ -40,7 +40,7 @@ IPD = [[[-1, -1], [-3, 0]], [[0, -3], [-2, -2]]]
     ],
 )
 def test_every_form_of_the_same_payoff_reads_alike(value):
-    """A71: text in JSON, YAML, labelled or flat form gives equal arrays."""
+    """Text in JSON, YAML, labelled or flat form gives equal arrays."""
     payoff = parse_payoff(value)
     assert payoff.dtype == np.float64
     np.testing.assert_array_equal(payoff, IPD)
@@ -80,7 +80,7 @@ def test_every_form_of_the_same_payoff_reads_alike(value):
     ],
 )
 def test_a_bad_payoff_is_refused_with_its_place(value, place):
-    """A71: ragged, wrong size, words, empty, 1e400 and null name row and column."""
+    """Ragged, wrong size, words, empty, 1e400 and null name row and column."""
     with pytest.raises(PayoffError) as caught:
         parse_payoff(value)
     assert place in str(caught.value)
@@ -93,7 +93,7 @@ def test_payoff_errors_are_value_errors():
 
 
 def test_flat_numbers_are_r_s_t_p_of_a_symmetric_game():
-    """A69: `-1,-3,0,-2` is player 1's reward, sucker, temptation, punishment."""
+    """`-1,-3,0,-2` is player 1's reward, sucker, temptation, punishment."""
     payoff = parse_payoff("3,0,5,1")
     assert payoff[0, 1].tolist() == [0, 5]
     assert payoff[1, 0].tolist() == [5, 0]
@@ -115,7 +115,7 @@ def test_rows_of_a_non_square_game_need_num_actions():
 
 
 def test_a_matrix_payoff_for_another_game_is_refused_by_size():
-    """A70: a 4x2 matrix payoff where 2x3 is needed is a shape error."""
+    """A 4x2 matrix payoff where 2x3 is needed is a shape error."""
     example = "two rows and three columns such as [[1,1,-2],[1,1,-2]]"
     with pytest.raises(PayoffError, match=r"4 rows and 2 .* needs 2 rows and 3") as e:
         parse_table([[-1, -1], [-3, 0], [0, -3], [-2, -2]], (2, 3), form=example)

@@ -27,7 +27,7 @@ def test_newest_version_is_meant_where_none_is_named(monkeypatch):
     "name", ["iterated_prisoners_dilemma", "ipd-v0", "pax/ipd-v0", "IDP", "IPD-v77"]
 )
 def test_unknown_game_names_the_closest_ones(name):
-    """A20: an unknown id lists at most the closest ids, IPD among them."""
+    """An unknown id lists at most the closest ids, IPD among them."""
     with pytest.raises(registry.UnknownGameError) as caught:
         paxenv.make(name)
     message = str(caught.value)
@@ -38,7 +38,7 @@ def test_unknown_game_names_the_closest_ones(name):
 
 
 def test_gymnasium_names_the_closest_game_for_a_misspelt_id():
-    """A20: Gymnasium's own error names the right game (it minds upper case)."""
+    """Gymnasium's own error names the right game (it minds upper case)."""
     with pytest.raises(gymnasium.error.Error, match="IPD"):
         gymnasium.make("pax/IDP-v0")
 

@@ -29,7 +29,7 @@ def trial(env, lane_key, e):
 
 
 def test_a_role_sees_and_is_paid_for_one_seat_from_the_first_observation_on():
-    """D-29: the seat that an observation names never changes within a trial."""
+    """The seat that an observation names never changes within a trial."""
     env = ShuffledPlayers(Counting(2, 2, players=3))
     orders = set()
     for e in range(6):

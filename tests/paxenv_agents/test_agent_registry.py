@@ -174,7 +174,7 @@ def test_unknown_name_is_refused_with_the_closest_one():
 def test_pairing_that_cannot_play_is_refused_with_those_that_can(
     name, env, reason, able, unable
 ):
-    """A75: the message names the valid pairings."""
+    """The message names the valid pairings."""
     with pytest.raises(PairingError) as caught:
         make_agent(name, env, player=1)
     message = str(caught.value)

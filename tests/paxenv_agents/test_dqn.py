@@ -90,7 +90,7 @@ def test_targets_are_those_of_a_plain_loop(double, length):
     ("terminated", "expected"), [(False, 2.0), (True, 1.0)], ids=["cut", "ended"]
 )
 def test_a_cut_by_time_is_worth_what_it_led_to(terminated, expected):
-    """T5: reward 1 a step, discount 1/2: r / (1 - gamma) = 2; after an end only r."""
+    """Reward 1 a step, discount 1/2: r / (1 - gamma) = 2; after an end only r."""
     seat = Seat(observation=gymnasium.spaces.Discrete(2, dtype=np.int32))
     agent = make(seat, gamma=0.5, learning_rate=0.05, tau=1.0, hidden_sizes=())
     state, memory = make_learner(agent, 1)

@@ -181,7 +181,7 @@ def sensitivity(agent, through_end=False):
 
 
 def test_the_last_step_is_differentiated_through_the_first():
-    """D-36: the published loss cut the gradient after one step."""
+    """The published loss cut the gradient after one step."""
     gradient = sensitivity(AGENT)
 
     assert (gradient[:, 0] > 1e-6).all()
@@ -251,7 +251,7 @@ def test_an_update_keeps_the_memory_and_changes_every_parameter():
 
 @pytest.mark.slow
 def test_one_game_and_a_unit_of_another_size_than_its_input():
-    """A81: two updates with one game at a time."""
+    """Two updates with one game at a time."""
     agent = learner(hidden_sizes=(), gru_size=11, num_minibatches=1)
     state, memory = make_learner(agent, 1)
     sample = jax.tree.map(
@@ -272,7 +272,7 @@ def test_one_game_and_a_unit_of_another_size_than_its_input():
 
 @pytest.mark.slow
 def test_schedules_do_not_compile_again():
-    """A47: learning rate and entropy weight change at every update."""
+    """Learning rate and entropy weight change at every update."""
     agent = learner(
         learning_rate_end=0.0, entropy_coeff_end=0.0, num_updates=20, num_minibatches=1
     )
@@ -302,7 +302,7 @@ def train(name, **options):
 
 @pytest.mark.slow
 def test_what_was_seen_four_steps_ago_is_recalled():
-    """D-36: a guess is worth 0, a recollection 1; one run ended at 0.84."""
+    """A guess is worth 0, a recollection 1; one run ended at 0.84."""
     assert train("RecurrentPPO", gru_size=16)[-10:].mean() > 0.6
 
 
@@ -341,6 +341,6 @@ def test_own_networks_are_refused():
 
 
 def test_games_are_not_split():
-    """A74: a minibatch needs whole games."""
+    """A minibatch needs whole games."""
     with pytest.raises(ValueError, match=r"num_minibatches=2 .* 3 games .*recurrent"):
         AGENT.check_batch(8, 3)

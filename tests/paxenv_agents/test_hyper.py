@@ -69,7 +69,7 @@ def test_a_greedy_policy_plays_its_means():
 
 
 def test_standard_deviations_learn_and_depend_on_nothing():
-    """D-33: their gradient is not 0 at the start."""
+    """Their gradient is not 0 at the start."""
     agent = hyper()
     state, memory = opened(agent, 8)
     assert state.params["scales"].shape == (5,)

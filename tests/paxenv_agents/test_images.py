@@ -36,7 +36,7 @@ def convolutions(params):
     ],
 )
 def test_every_learner_sees_an_image_through_convolutions(agent_class, options, copies):
-    """D-50: and its logits are as many as its actions, whatever the channels."""
+    """And its logits are as many as its actions, whatever the channels."""
     seat = Seat(IMAGE, gymnasium.spaces.Discrete(5))
     agent = agent_class.from_env(seat, conv_channels=(7, 9), **options)
     state, memory = jax.eval_shape(lambda: make_learner(agent, 1))

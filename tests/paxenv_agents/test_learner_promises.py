@@ -43,7 +43,7 @@ def trained(name, seed):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", LEARNERS)
 def test_a_seed_decides_everything(name):
-    """A33: another seed changes what is played and learnt, an equal one not a bit."""
+    """Another seed changes what is played and learnt, an equal one not a bit."""
     _, first, rows = trained(name, 0)
     _, again, rows_again = trained(name, 0)
     _, other, other_rows = trained(name, 1)
@@ -58,7 +58,7 @@ def test_a_seed_decides_everything(name):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", LEARNERS)
 def test_an_old_state_is_readable_after_an_update(name):
-    """A46: nothing that the caller holds is donated."""
+    """Nothing that the caller holds is donated."""
     before, after, _ = trained(name, 0)
 
     assert not bits.equal(
@@ -99,7 +99,7 @@ SEEN = gymnasium.spaces.Box(0.0, 1000.0, (1,), np.float32)
 @pytest.mark.slow
 @pytest.mark.parametrize("learner", [PPO, Naive])
 def test_actor_and_critic_see_the_games_in_one_order(learner):
-    """A93: obs = 100 * game + player, seats slower than games, in both networks."""
+    """Obs = 100 * game + player, seats slower than games, in both networks."""
     agent = learner(SEEN, ENV.action_space(0), actor=Telling(2), critic=Echo())
     lineup = Lineup(ENV, (Slot(agent, (0, 1), observe=hundreds),), num_games=3)
     states = (agent.init_state(jax.random.key(0)),)
@@ -125,7 +125,7 @@ def test_actor_and_critic_see_the_games_in_one_order(learner):
 
 @pytest.mark.parametrize("name", LEARNERS)
 def test_swapped_games_swap_outputs_and_nothing_else(name):
-    """A93: no number of a game depends on its place in the batch."""
+    """No number of a game depends on its place in the batch."""
     agent = experiment(name).slots[0].agent
     state, memory = agent.batch_init(jax.random.key(0), agent.init_hidden(4))
     observations = jnp.eye(5, dtype=jnp.int8)[jnp.array([0, 3, 1, 4])]

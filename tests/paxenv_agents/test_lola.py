@@ -147,7 +147,7 @@ def test_a_co_player_whose_learning_is_off_is_not_looked_ahead_of():
 
 @pytest.mark.slow
 def test_rollouts_are_aligned_and_every_game_has_noise_of_its_own():
-    """D-10: observations and actions give the stored log-probabilities back."""
+    """Observations and actions give the stored log-probabilities back."""
     _, state, context = small()
     play = jax.jit(lambda key: context.play(key, (None, None), 16))
     samples = play(jax.random.key(0))
@@ -180,7 +180,7 @@ def trained(experiment, seed, num_iterations=3):
 
 @pytest.mark.slow
 def test_a_seed_decides_everything():
-    """A33: another seed changes what is played and learnt, an equal one not a bit."""
+    """Another seed changes what is played and learnt, an equal one not a bit."""
     _, first, rows = trained(experiment(), 0)
     _, again, rows_again = trained(experiment(), 0)
     _, other, other_rows = trained(experiment(), 1)
@@ -193,7 +193,7 @@ def test_a_seed_decides_everything():
 
 @pytest.mark.slow
 def test_each_update_draws_games_of_its_own():
-    """D-10: nothing moves at a rate of 0, yet no two updates see the same returns."""
+    """Nothing moves at a rate of 0, yet no two updates see the same returns."""
     frozen = experiment(learning_rate=0.0, lr_in=0.0)
     start, after, rows = trained(frozen, 0)
     returns = rows["train/player_1/return_mean"][:3]

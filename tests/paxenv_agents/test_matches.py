@@ -49,7 +49,7 @@ def automaton(name):
     ],
 )
 def test_totals_of_a_hundred_rounds(first, second, totals):
-    """A50: strategies mean the right actions, played and solved exactly."""
+    """Strategies mean the right actions, played and solved exactly."""
     _, rewards = match(make_agent(first, ENV), make_agent(second, ENV, player=1))
     assert tuple(rewards.sum(0)) == totals
     assert exact_totals(automaton(first), automaton(second), PRISON, 100) == totals
@@ -58,14 +58,14 @@ def test_totals_of_a_hundred_rounds(first, second, totals):
 @pytest.mark.parametrize("opponent", ["AllD", "Alternator", "Grim"])
 @pytest.mark.parametrize("name", ["TitForTat", "Grim", "WinStayLoseShift"])
 def test_same_objects_play_the_same_match_twice(name, opponent):
-    """A51: nothing is left over from the first match."""
+    """Nothing is left over from the first match."""
     first, second = make_agent(name, ENV), make_agent(opponent, ENV, player=1)
     np.testing.assert_array_equal(match(first, second)[0], match(first, second)[0])
 
 
 @pytest.mark.parametrize("name", DETERMINISTIC + STOCHASTIC)
 def test_one_object_in_both_seats_has_two_memories(name):
-    """A52: self-play is symmetric for rules, and two players for those who draw."""
+    """Self-play is symmetric for rules, and two players for those who draw."""
     agent = make_agent(name, ENV)
     actions, rewards = match(agent, agent)
     if name in DETERMINISTIC:
@@ -76,7 +76,7 @@ def test_one_object_in_both_seats_has_two_memories(name):
 
 
 def test_opponent_does_not_shift_the_draws_of_random():
-    """A36: 100 actions of Random are the same against TitForTat and against AllC."""
+    """100 actions of Random are the same against TitForTat and against AllC."""
     random = make_agent("Random", ENV)
     histories = [
         match(random, make_agent(name, ENV, player=1))[0][:, 0]
@@ -88,7 +88,7 @@ def test_opponent_does_not_shift_the_draws_of_random():
 
 
 def test_two_seeds_play_two_matches():
-    """D-34: the key decides what Random does."""
+    """The key decides what Random does."""
     random = make_agent("Random", ENV)
     tit_for_tat = make_agent("TitForTat", ENV, player=1)
     first, second = (match(random, tit_for_tat, seed)[0] for seed in (0, 1))
@@ -224,7 +224,7 @@ VECTORS = {
     ],
 )
 def test_discounted_values_of_memory_one_pairs(first, second, prison, axelrod):
-    """Acceptance A1: normalised values at gamma 0.96, to 1e-6."""
+    """Normalised values at gamma 0.96, to 1e-6."""
     pair = VECTORS[first], VECTORS[second]
     assert discounted_values(*pair, PRISON, 0.96) == pytest.approx(prison, abs=1e-6)
     assert discounted_values(*pair, AXELROD, 0.96) == pytest.approx(axelrod, abs=1e-6)

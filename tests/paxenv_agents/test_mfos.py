@@ -79,7 +79,7 @@ def test_an_inner_end_sets_th_by_what_the_meta_unit_holds(meta_memory, kept):
 @pytest.mark.slow
 @pytest.mark.parametrize("end", [1, 4])
 def test_what_is_played_after_an_inner_end_depends_on_the_meta_policy(end):
-    """D-15, without an engine: a sequence of 5 steps with an end after one of them."""
+    """Without an engine: a sequence of 5 steps with an end after one of them."""
     agent = learner(Seat(gymnasium.spaces.Discrete(5), gymnasium.spaces.Discrete(2)))
     state, memory = opened(agent, 2)
     draw = np.random.default_rng(0)
@@ -134,7 +134,7 @@ def policy_gradient(agent, state, experience):
 
 @pytest.mark.slow
 def test_the_gradient_of_the_loss_reaches_the_meta_policy():
-    """D-15: th entered the published loss as a number, and this gradient was 0."""
+    """Th entered the published loss as a number, and this gradient was 0."""
     gradient = policy_gradient(*played(3))
 
     assert all(gradient[name] > 1e-7 for name in META)

@@ -18,7 +18,7 @@ def test_a_memoryless_learner_splits_time_instead():
 
 
 def test_a_batch_that_does_not_split_is_an_error_with_all_numbers():
-    """A74: 10 games of 15 steps in 4 minibatches."""
+    """10 games of 15 steps in 4 minibatches."""
     with pytest.raises(
         ValueError, match=r"num_minibatches=4 .* 10 games nor the 15 st"
     ):

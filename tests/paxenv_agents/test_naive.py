@@ -13,7 +13,7 @@ ONES = jnp.ones((3, 1), jnp.float32)
 
 
 def chain(agent, state, memory):
-    """A90's chain: rewards 1, 0, 2 in states 0, 1, 2, always action 1."""
+    """A chain: rewards 1, 0, 2 in states 0, 1, 2, always action 1."""
     return make_sample(
         agent,
         state,
@@ -33,7 +33,7 @@ def learner(**options):
 
 @pytest.mark.slow
 def test_policy_gradient_weights_are_rewards_to_go():
-    """A90: REINFORCE on rewards 1, 0, 2 with gamma 0.5 gives 1.5, 1.0, 2.0."""
+    """REINFORCE on rewards 1, 0, 2 with gamma 0.5 gives 1.5, 1.0, 2.0."""
     agent = learner(normalise_advantages=False)
     state, memory = make_learner(agent, 1)
     batch = agent.make_batch(

@@ -95,7 +95,7 @@ def test_a_space_that_starts_elsewhere_is_counted_from_its_start():
 @pytest.mark.parametrize("num_actions", [2, 5])
 @pytest.mark.parametrize("shared_torso", [True, False])
 def test_logits_have_the_size_of_the_action_space(shape, num_actions, shared_torso):
-    """D-50: never the width of some layer."""
+    """Never the width of some layer."""
     seat = Seat(
         gymnasium.spaces.Box(0, 255, shape, np.uint8),
         gymnasium.spaces.Discrete(num_actions),

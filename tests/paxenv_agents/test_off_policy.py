@@ -96,7 +96,7 @@ def updates(agent, learner, num_steps, times, hyper=None):
 @pytest.mark.slow
 @BOTH
 def test_target_and_gradient_steps_keep_their_own_intervals(learner):
-    """A87: training every 10, the target every 15 steps; it moves at 15, 30, 45."""
+    """Training every 10, the target every 15 steps; it moves at 15, 30, 45."""
     agent = make(learner, train_every=10, target_every=15, tau=1.0)
     assert agent.rollout_length(1) == 5
 
@@ -188,7 +188,7 @@ def test_steps_that_were_not_played_are_not_counted(learner):
 @pytest.mark.slow
 @BOTH
 def test_an_old_state_is_readable_after_an_update(learner):
-    """A46: an update consumes nothing of the state that it was given."""
+    """An update consumes nothing of the state that it was given."""
     states, _ = updates(make(learner), learner, 4, 1)
 
     assert all(np.isfinite(x).all() for x in jax.tree.leaves(states[0].params))
@@ -199,7 +199,7 @@ def test_an_old_state_is_readable_after_an_update(learner):
 @pytest.mark.slow
 @BOTH
 def test_traced_numbers_change_without_a_new_compilation(learner):
-    """A47: the rate, the discount and the target's share may follow a schedule."""
+    """The rate, the discount and the target's share may follow a schedule."""
     agent = make(learner, num_envs=2)
     compiled = jax.jit(agent.update)
     state, memory = make_learner(agent, 2)
@@ -236,7 +236,7 @@ def trained(learner, seed):
 @pytest.mark.slow
 @BOTH
 def test_a_seed_decides_everything(learner):
-    """A33: another seed changes what is played and learnt, an equal one not a bit."""
+    """Another seed changes what is played and learnt, an equal one not a bit."""
     (one, rows), (again, same_rows), (other, _) = (
         trained(learner, seed) for seed in (0, 0, 1)
     )
@@ -259,7 +259,7 @@ PAIRINGS = [
 
 @pytest.mark.parametrize(("name", "game", "reason"), PAIRINGS)
 def test_a_seat_that_cannot_be_played_is_refused(name, game, reason):
-    """A75: with the reason, and with those that can."""
+    """With the reason, and with those that can."""
     env, _ = paxenv.make(game)
     with pytest.raises(PairingError, match=reason) as refusal:
         make_agent(name, env)
@@ -270,7 +270,7 @@ def test_a_seat_that_cannot_be_played_is_refused(name, game, reason):
 
 @pytest.mark.parametrize(("name", "game"), [("SAC", "IPD"), ("DQN", "Pendulum-v1")])
 def test_the_command_line_refuses_it_too(name, game):
-    """A75: as an error of usage, before anything runs."""
+    """As an error of usage, before anything runs."""
     words = ["sarl", "--env", game, "--agent1", name, "--dry-run"]
 
     result = CliRunner().invoke(cli, words)
@@ -364,7 +364,7 @@ def learnt(learner, **options):
 @pytest.mark.slow
 @pytest.mark.parametrize(("learner", "name"), CASES)
 def test_every_option_changes_what_is_learnt(learner, name):
-    """T3: three updates from one start; nothing else differs."""
+    """Three updates from one start; nothing else differs."""
     plain = learnt(learner)
     toggled = learnt(learner, **{name: {**TOGGLES, **OWN[learner]}[name]})
 

@@ -190,7 +190,7 @@ def test_equal_options_give_equal_agents():
 
 @pytest.mark.slow
 def test_acting_draws_by_lane_and_leaves_the_training_state():
-    """D-07: lanes never share their noise."""
+    """Lanes never share their noise."""
     agent = TABLE
     state, memory = make_learner(agent, 256)
 
@@ -333,7 +333,7 @@ def test_ppo_learns_to_defect_against_random_play():
 
 @pytest.mark.slow
 def test_the_entropy_bonus_reaches_the_policy():
-    """A86: at weight 10 the entropy stays above 0.68 of log 2 = 0.693."""
+    """At weight 10 the entropy stays above 0.68 of log 2 = 0.693."""
     state, memory = make_learner(PPO_TABLE, SHAPE[1])
     skewed = {**state.params, "logits": jnp.tile(jnp.array([1.0, -1.0]), (5, 1))}
     state = with_hyper(state, entropy_coeff=10.0, learning_rate=0.05)
@@ -350,7 +350,7 @@ def test_the_entropy_bonus_reaches_the_policy():
 
 @pytest.mark.slow
 def test_each_player_learns_from_its_own_reward():
-    """A58: zeroing player 2's rewards leaves player 1's gradient unchanged."""
+    """Zeroing player 2's rewards leaves player 1's gradient unchanged."""
     agents = [PPO.from_env(GAME, player=p, tabular=True) for p in range(2)]
     states = [make_learner(agent, 1, seed=p)[0] for p, agent in enumerate(agents)]
     alone = GAME.default_params.payoff_matrix * jnp.array([1.0, 0.0])
@@ -373,7 +373,7 @@ def test_each_player_learns_from_its_own_reward():
 @pytest.mark.slow
 @pytest.mark.parametrize("num_games", [1, 4])
 def test_minibatches_of_one_step_still_teach(num_games):
-    """D-11, A89: advantages are normalised over the batch, not the minibatch."""
+    """Advantages are normalised over the batch, not the minibatch."""
     agent, shape = tabular(num_minibatches=num_games), (1, num_games)
 
     state, after, stats = learn(
@@ -385,7 +385,7 @@ def test_minibatches_of_one_step_still_teach(num_games):
 
 
 def test_a_constant_reward_teaches_only_entropy():
-    """D-11: equal advantages are not blown up by their rounding noise."""
+    """Equal advantages are not blown up by their rounding noise."""
     rewards, dones = jnp.full(SHAPE, 0.1), jnp.ones(SHAPE, bool)
 
     state, after, _ = learn(
@@ -436,7 +436,7 @@ def test_fields_that_are_left_out_mean_no_cut_and_all_valid():
 
 
 def test_a_cut_batch_ignores_what_is_seen_next():
-    """A29: the last step was truncated, so only its final value counts."""
+    """The last step was truncated, so only its final value counts."""
     state, memory = make_learner(PPO_TABLE, SHAPE[1])
     values = jax.random.normal(jax.random.key(3), (5,))
     state = state.replace(params={**state.params, "values": values})
@@ -460,7 +460,7 @@ def test_games_that_do_not_split_are_split_in_time():
 
 @pytest.mark.slow
 def test_a_batch_that_does_not_split_is_an_error_before_compilation():
-    """A74: 10 games of 15 steps in 4 minibatches."""
+    """10 games of 15 steps in 4 minibatches."""
     agent = PPO.from_env(Seat(), num_minibatches=4)
 
     for attempt in (lambda: learn(agent, (15, 10)), lambda: agent.check_batch(15, 10)):
@@ -522,7 +522,7 @@ def test_hyperparameters_are_float32_scalars_with_the_values_of_the_config():
 
 
 def test_fifty_updates_with_schedules_compile_once():
-    """A47: learning rate, entropy weight and clip change at every update."""
+    """Learning rate, entropy weight and clip change at every update."""
     agent = PPO.from_env(
         Seat(),
         tabular=True,
@@ -542,7 +542,7 @@ def test_fifty_updates_with_schedules_compile_once():
 
 
 def test_the_learning_rate_is_a_line_over_all_planned_optimiser_steps():
-    """A85, D-41: steps = updates x epochs x minibatches; both ends are met."""
+    """Steps = updates x epochs x minibatches; both ends are met."""
     options = {"num_epochs": 2, "num_minibatches": 2, "num_updates": 3}
     agent = PPO.from_env(
         Seat(), tabular=True, learning_rate=1e-2, learning_rate_end=1e-3, **options

@@ -177,7 +177,7 @@ def test_coordinates_add_up():
 @pytest.mark.parametrize("bound", BOUNDS)
 @pytest.mark.parametrize("scale", SCALES)
 def test_the_scale_has_a_gradient_from_the_start(scale, bound):
-    """D-33: a scale that starts at a floor would never move."""
+    """A scale that starts at a floor would never move."""
     law = for_space(BOX, scale, bound)
     action = law.sample(jax.random.key(3), jnp.zeros(4))
 

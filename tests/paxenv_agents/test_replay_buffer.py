@@ -52,7 +52,7 @@ BOTH = pytest.mark.parametrize("make", [OnDevice, HostReplay])
 def test_only_rows_that_are_there_are_drawn_and_no_pair_crosses_the_head(
     make, num_rows
 ):
-    """A88: capacity 5, 1 to 12 numbered rows, 1,000 draws each."""
+    """Capacity 5, 1 to 12 numbered rows, 1,000 draws each."""
     ring = make(5, seed=num_rows)
     for row in range(num_rows):
         ring.add(numbered(row, 1))

@@ -170,7 +170,7 @@ def test_the_average_is_half_the_own_state_and_half_the_mean():
 
 @pytest.mark.slow
 def test_attention_permutes_with_the_games_and_means_something_for_one():
-    """D-36: a norm over one game would leave nothing of it."""
+    """A norm over one game would leave nothing of it."""
     hidden = jnp.asarray(np.random.default_rng(0).normal(size=(4, 6)), jnp.float32)
     order = jnp.array([2, 0, 3, 1])
 
@@ -208,7 +208,7 @@ def test_context_never_mixes_opponents(context):
 
 @pytest.mark.slow
 def test_permuting_games_and_groups_permutes_a_loss():
-    """D-36: what is shuffled in a minibatch is whole groups, never games."""
+    """What is shuffled in a minibatch is whole groups, never games."""
     agent, state, sample = sequence("att")
     order = jnp.array([5, 3, 4, 1, 2, 0])
 

@@ -103,7 +103,7 @@ def test_a_horizon_that_terminates_is_an_end_without_a_value():
 
 
 def test_returns_are_of_whole_episodes_across_rollouts():
-    """A27: an accumulator neither leaks over an end nor starts anew at a rollout."""
+    """An accumulator neither leaks over an end nor starts anew at a rollout."""
     env = IteratedMatrixGame(5)
     slots = (Slot(seated(Recorder, env), (0,)), Slot(seated(Fixed, env, 1), (1,)))
     table = Lineup(env, slots, 1)

@@ -106,7 +106,7 @@ def learnt_values(name, length, **game):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", EACH)
 def test_a_game_cut_by_time_is_worth_what_it_would_go_on_to_pay(name):
-    """T5: r / (1 - gamma) = 2 at every step, though time always cuts at the same one.
+    """R / (1 - gamma) = 2 at every step, though time always cuts at the same one.
 
     What a recurrent learner remembers after the cut is never played from, so its value
     there is a guess. After 8 steps it resembles one that is; after 2 it does not, and
@@ -120,6 +120,6 @@ def test_a_game_cut_by_time_is_worth_what_it_would_go_on_to_pay(name):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", LEARNERS)
 def test_a_game_that_ends_is_worth_what_it_pays_until_then(name):
-    """T5: the same play with an end: 1 + gamma = 1.5, then 1."""
+    """The same play with an end: 1 + gamma = 1.5, then 1."""
     values = learnt_values(name, 2, horizon="terminate")
     np.testing.assert_allclose(values, [1.5, 1.0], atol=0.15)

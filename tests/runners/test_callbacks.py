@@ -14,7 +14,7 @@ def make_runner(**options):
 
 
 def test_events_of_an_iteration_come_in_order_with_the_runner_and_its_stats():
-    """T7: callback order and arguments."""
+    """Callback order and arguments."""
     runner, seen = make_runner(), []
     for event in ITERATION:
         runner.add_callback(event, lambda *told, e=event: seen.append((e, told)))

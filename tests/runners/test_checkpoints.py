@@ -188,7 +188,7 @@ def test_a_template_of_shapes_is_enough(store):
 
 
 def test_an_optimiser_goes_on_without_compiling_anew(store):
-    """A61: the structure is that of a fresh state, and nothing is traced again."""
+    """The structure is that of a fresh state, and nothing is traced again."""
     optimiser = optax.chain(optax.clip_by_global_norm(1.0), optax.adam(0.1))
     params = small(1.0)
     fresh = (params, optimiser.init(params))
@@ -213,7 +213,7 @@ def test_an_optimiser_goes_on_without_compiling_anew(store):
 
 
 def test_weak_types_and_placement_are_those_of_the_template(store):
-    """A61: an array that is weakly typed or bound to no device stays so."""
+    """An array that is weakly typed or bound to no device stays so."""
     device = jax.devices()[0]
     template = {
         "weak": jnp.asarray(2.5),
@@ -232,7 +232,7 @@ def test_weak_types_and_placement_are_those_of_the_template(store):
 
 
 def test_a_restored_key_draws_the_same_numbers(store):
-    """A62: also batches of keys, and of another generator."""
+    """Also batches of keys, and of another generator."""
     state = {
         "one": jax.random.key(3),
         "two": jax.random.split(jax.random.key(3, impl="rbg"), 2),
@@ -279,7 +279,7 @@ FOUR_DEVICES = """
 
 @pytest.mark.slow
 def test_four_devices_write_and_one_reads(tmp_path):
-    """A63: on as many devices the placement returns, on one the numbers do."""
+    """On as many devices the placement returns, on one the numbers do."""
     env = {**os.environ, "XLA_FLAGS": "--xla_force_host_platform_device_count=4"}
     subprocess.run(
         [sys.executable, "-c", textwrap.dedent(FOUR_DEVICES), str(tmp_path)],
@@ -304,14 +304,14 @@ def test_four_devices_write_and_one_reads(tmp_path):
 
 
 def test_a_missing_entry_is_refused_by_name(store):
-    """A66: without being asked, an older file does not open."""
+    """Without being asked, an older file does not open."""
     store.save(1, {"w": jnp.zeros(2)}, {})
     with pytest.raises(CheckpointError, match="does not fit this state: b is missing"):
         store.restore({"w": jnp.zeros(2), "b": jnp.zeros(3)})
 
 
 def test_a_missing_entry_can_be_taken_from_the_template(store, run_state):
-    """A66: the documented fallback, which names what it fills in."""
+    """The documented fallback, which names what it fills in."""
     agent = run_state.outer.agents[0]
     older = {k: v for k, v in agent.hyper.items() if k != "gamma"}
     outer = run_state.outer.replace(
@@ -333,7 +333,7 @@ def test_a_surplus_entry_is_refused_by_name(store):
 
 
 def test_another_shape_is_an_error_that_names_both(store):
-    """A66: another hidden size is never cut to fit."""
+    """Another hidden size is never cut to fit."""
     store.save(1, small(), {})
     template = {"w": jnp.zeros((2, 4)), "b": jnp.zeros((4,))}
     expected = r"w has shape \(2, 3\), expected \(2, 4\)"
@@ -374,7 +374,7 @@ def test_a_damaged_record_is_refused_with_its_path(store):
 
 
 def test_a_save_that_fails_says_where(tmp_path):
-    """A64: the folder cannot be written to any more, here because it is a file."""
+    """The folder cannot be written to any more, here because it is a file."""
     folder = tmp_path / "checkpoints"
     store = CheckpointStore(folder)
     store.save(1, small(), {})
@@ -402,7 +402,7 @@ FAILS_IN_THE_BACKGROUND = """
 
 
 def test_a_save_that_fails_in_the_background_fails_the_process(tmp_path):
-    """A64: with the path, at the latest when the store is closed."""
+    """With the path, at the latest when the store is closed."""
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(FAILS_IN_THE_BACKGROUND), str(tmp_path)],
         capture_output=True,
@@ -433,7 +433,7 @@ KILLED = """
 
 
 def test_a_save_that_was_killed_leaves_the_last_whole_one(tmp_path):
-    """A68: killed when all is written but the last rename; a warning names the rest."""
+    """Killed when all is written but the last rename; a warning names the rest."""
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(KILLED), str(tmp_path)], timeout=120
     )
@@ -451,7 +451,7 @@ def test_a_save_that_was_killed_leaves_the_last_whole_one(tmp_path):
 
 
 def test_a_folder_without_a_record_is_not_whole(store):
-    """A68: such as one whose copying was cut off."""
+    """Such as one whose copying was cut off."""
     store.save(1, small(), {})
     store.wait()
     (store.folder / "step_9" / "state").mkdir(parents=True)
@@ -474,7 +474,7 @@ def test_a_replacement_that_was_cut_off_before_the_swap_is_finished(store):
 
 
 def test_a_relative_folder_is_resolved_once(tmp_path, monkeypatch):
-    """A60: and serves after the process has changed its directory."""
+    """And serves after the process has changed its directory."""
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path)
     with CheckpointStore("runs/a/checkpoints") as store:
@@ -510,7 +510,7 @@ def run_folder(tmp_path):
     ],
 )
 def test_every_level_down_to_one_checkpoint_works(run_folder, level, step):
-    """A65: the run, its checkpoints, or one of them."""
+    """The run, its checkpoints, or one of them."""
     assert restore_checkpoint(run_folder / level, small())[1] == {"env_steps": step}
 
 
@@ -524,13 +524,13 @@ def test_every_level_down_to_one_checkpoint_works(run_folder, level, step):
     ],
 )
 def test_another_level_is_named(run_folder, level, message):
-    """A65: too deep and too high are told apart from not there."""
+    """Too deep and too high are told apart from not there."""
     with pytest.raises(CheckpointError, match=message):
         find_checkpoint(run_folder / level)
 
 
 def test_an_empty_folder_has_no_checkpoint(tmp_path):
-    """A65: it is an error that a caller may expect as a missing file."""
+    """It is an error that a caller may expect as a missing file."""
     with pytest.raises(NoCheckpointError, match=r"no checkpoint at all in .* none"):
         find_checkpoint(tmp_path)
     with pytest.raises(FileNotFoundError):

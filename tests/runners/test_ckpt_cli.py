@@ -116,7 +116,7 @@ def test_exported_weights_start_a_run(run, paxrun, tmp_path):
     ],
 )
 def test_mistakes_are_one_message(run, paxrun, tmp_path, monkeypatch, words, message):
-    """A65: exit code 2 and no traceback, whatever the level that was given."""
+    """Exit code 2 and no traceback, whatever the level that was given."""
     monkeypatch.chdir(tmp_path)
     result = paxrun("ckpt", *(word.format(run=run[0]) for word in words))
     assert result.exit_code == 2
@@ -125,7 +125,7 @@ def test_mistakes_are_one_message(run, paxrun, tmp_path, monkeypatch, words, mes
 
 
 def test_an_unfinished_save_is_a_note(paxrun, tmp_path):
-    """A68: on the error stream, so that the table can be piped."""
+    """On the error stream, so that the table can be piped."""
     with CheckpointStore(tmp_path) as store:
         store.save(1, {"w": jnp.zeros(2)}, {})
     (tmp_path / "step_2.orbax-checkpoint-tmp").mkdir()

@@ -109,7 +109,7 @@ def test_the_finished_run_says_where_it_is_and_shows_a_table(trained):
 
 
 def test_an_unknown_game_names_at_most_the_closest(paxrun):
-    """A20: `--env IDP` is answered with IPD and not with a wall of ids."""
+    """`--env IDP` is answered with IPD and not with a wall of ids."""
     result = paxrun("rl", "--env", "IDP")
     assert result.exit_code == USAGE
     message = result.stderr
@@ -127,7 +127,7 @@ def test_an_unknown_game_names_at_most_the_closest(paxrun):
     ],
 )
 def test_a_payoff_that_starts_with_a_minus_is_read(paxrun, value):
-    """A69: a negative number after an option is its value."""
+    """A negative number after an option is its value."""
     result = paxrun("rl", "--payoff", value, "--dry-run")
     assert result.exit_code == 0, result.stderr
     assert "CD  player 1 gets -3  player 2 gets  0" in result.stderr
@@ -143,14 +143,14 @@ def test_a_payoff_that_starts_with_a_minus_is_read(paxrun, value):
     ],
 )
 def test_an_option_that_is_a_setting_shows_the_working_form(paxrun, args, shown):
-    """A69: the message shows what to write instead."""
+    """The message shows what to write instead."""
     result = paxrun("rl", *args)
     assert result.exit_code == USAGE
     assert shown in result.stderr
 
 
 def test_a_matrix_payoff_for_the_coin_game_is_a_shape_error(paxrun):
-    """A70: a 4x2 table in the coin game, which expects 2x3."""
+    """A 4x2 table in the coin game, which expects 2x3."""
     table = "[[-1,-1],[-3,0],[0,-3],[-2,-2]]"
     result = paxrun("rl", "--env", "CoinGame", "--payoff", table)
     assert result.exit_code == USAGE
@@ -171,7 +171,7 @@ def test_a_matrix_payoff_for_the_coin_game_is_a_shape_error(paxrun):
     ],
 )
 def test_every_valid_form_of_a_payoff_is_the_same_table(paxrun, text):
-    """A71: JSON and YAML forms, quotes, spaces, line breaks and a trailing comma."""
+    """JSON and YAML forms, quotes, spaces, line breaks and a trailing comma."""
     result = paxrun("rl", "--payoff", text, "--dry-run")
     assert result.exit_code == 0, result.stderr
     lines = [line.split() for line in result.stderr.splitlines() if "gets" in line]
@@ -193,7 +193,7 @@ def test_every_valid_form_of_a_payoff_is_the_same_table(paxrun, text):
     ],
 )
 def test_every_bad_payoff_is_refused_with_row_and_column(paxrun, text):
-    """A71: ragged, misshapen, not a number, empty, too large, null, cut off."""
+    """Ragged, misshapen, not a number, empty, too large, null, cut off."""
     result = paxrun("rl", "--payoff", text)
     assert result.exit_code == USAGE
     assert "row" in result.stderr

@@ -37,7 +37,7 @@ def test_seeds_of_one_setting_are_one_curve(tmp_path):
 
 
 def test_other_settings_are_other_curves_named_by_what_differs(tmp_path):
-    """V20: a legend names the experiment and the settings, not a printed config."""
+    """A legend names the experiment and the settings, not a printed config."""
     words = "agent1.learning_rate=0.5"
     runs = [
         fake_run(tmp_path, metrics=linear()),
@@ -54,7 +54,7 @@ def test_other_settings_are_other_curves_named_by_what_differs(tmp_path):
 
 
 def test_a_curve_ends_where_the_first_of_its_seeds_ends(tmp_path):
-    """V21: nothing is drawn where a seed has no data."""
+    """Nothing is drawn where a seed has no data."""
     runs = [
         fake_run(tmp_path, "seed=1", iterations=range(1, 4), metrics=linear()),
         fake_run(tmp_path, "seed=2", iterations=range(2, 6), metrics=linear()),
@@ -65,7 +65,7 @@ def test_a_curve_ends_where_the_first_of_its_seeds_ends(tmp_path):
 
 
 def test_seeds_without_a_common_range_are_refused(tmp_path):
-    """V21: no reversed grid."""
+    """No reversed grid."""
     runs = [
         fake_run(tmp_path, "seed=1", iterations=range(1, 3), metrics=linear()),
         fake_run(tmp_path, "seed=2", iterations=range(4, 6), metrics=linear()),
@@ -96,7 +96,7 @@ def test_the_axis_is_chosen(tmp_path, axis, x):
 
 
 def test_rows_without_an_ended_episode_are_passed_over(tmp_path):
-    """A95: such rows are no point of the curve, certainly not 0."""
+    """Such rows are no point of the curve, certainly not 0."""
     metrics = {
         "episode/count": lambda i, seed: float(i > 2),
         "episode/mean_reward": lambda i, seed: 7.0 if i > 2 else math.nan,
@@ -128,7 +128,7 @@ def test_one_seed_has_no_band():
 
 
 def test_a_moving_mean_does_not_bend_a_trend_at_its_ends():
-    """V21: no padding; a straight line stays straight, n points stay n."""
+    """No padding; a straight line stays straight, n points stay n."""
     line = np.arange(7.0)
     np.testing.assert_allclose(moving_mean(line, 5), line, rtol=1e-12)
     noisy = np.array([[0.0, 3.0, 0.0, 3.0, 0.0]])

@@ -77,7 +77,7 @@ def test_a_text_setting_keeps_its_text():
 
 
 def test_a_float_is_a_count_when_it_is_whole():
-    """D-61: iteration counts written as floats are whole numbers."""
+    """Iteration counts written as floats are whole numbers."""
     assert load(["total_timesteps=1e7"]).total_timesteps == 10_000_000
     with pytest.raises(ConfigError, match=r"total_timesteps must be a whole number"):
         load(["total_timesteps=1e-1"])
@@ -178,7 +178,7 @@ def test_two_experiments_at_once_are_an_error():
 
 @pytest.mark.parametrize("text", ["${seed}", "./exp/${wandb.group}/x"])
 def test_interpolation_is_refused_in_files_and_words(folder, text):
-    """A72: a file with interpolations gives a clear error and makes no folder."""
+    """A file with interpolations gives a clear error and makes no folder."""
     (folder / "user.yaml").write_text(
         f'seed: 0\nsave_dir: "{text}"\nwandb: {{group: "${{wandb.group}}"}}\n'
     )

@@ -4,7 +4,7 @@ from runners.report.description import introduction, summary
 
 
 def test_a_game_is_explained_to_a_newcomer(paxrun):
-    """A01: two actions, five named states, the payoff by cell, the swapped view."""
+    """Two actions, five named states, the payoff by cell, the swapped view."""
     text = paxrun("describe", "IPD").stdout
     for line in (
         "pax/IPD-v0",

@@ -125,7 +125,7 @@ def test_too_many_devices_are_refused_with_both_numbers():
 
 
 def test_cpu_is_divided_before_jax_starts():
-    """A76: four virtual devices on a machine that has one."""
+    """Four virtual devices on a machine that has one."""
     code = """
         import runners
         runners.ensure_devices(4)
@@ -146,7 +146,7 @@ def test_cpu_that_was_divided_more_finely_stays_so():
 
 
 def test_too_late_to_divide_the_cpu_is_an_error_that_says_what_to_do():
-    """A76: never silently one device."""
+    """Never silently one device."""
     code = """
         import jax, runners
         jax.numpy.zeros(1)
@@ -273,7 +273,7 @@ def test_devices_command_reports_as_json(paxrun):
 
 
 def test_devices_command_divides_the_cpu(paxrun_apart):
-    """A76: the mesh that a run of four devices would have."""
+    """The mesh that a run of four devices would have."""
     printed = paxrun_apart("devices", "--num-devices", "4", "--fsdp-devices", "2")
     assert "devices    4, in 1 process(es)" in printed
     assert "mesh       batch=2, fsdp=2" in printed

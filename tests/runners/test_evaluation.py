@@ -127,7 +127,7 @@ def assert_scores(result, scores):
 @pytest.mark.slow
 @pytest.mark.parametrize(("first", "second"), PAIRS)
 def test_a_match_is_the_same_however_many_are_played(paxrun, tmp_path, first, second):
-    """A35: the first of 64 matches is that of --num-envs 1, and all are their own."""
+    """The first of 64 matches is that of --num-envs 1, and all are their own."""
     scores = matches(first, second)
     assert len(np.unique(scores[..., 0])) > 5
     for num_games in (1, 64):
@@ -138,7 +138,7 @@ def test_a_match_is_the_same_however_many_are_played(paxrun, tmp_path, first, se
 
 @pytest.mark.slow
 def test_a_match_is_the_same_on_four_devices(paxrun_apart, tmp_path):
-    """A35: one match on each of four devices, then sixteen."""
+    """One match on each of four devices, then sixteen."""
     scores = matches("Random", "GenerousTitForTat")
     for num_games in (4, 64):
         printed = paxrun_apart(

@@ -83,7 +83,6 @@ def test_the_weights_of_a_best_member_play(finished, paxrun, tmp_path):
 
 
 def test_an_odd_population_of_mirrored_members_is_a_users_mistake(paxrun):
-    """A78."""
     result = paxrun("evo", "ipd/gs_v_tabular", "--popsize", "7", "--dry-run")
     assert result.exit_code == USAGE
     assert "Open_ES with population_size=7" in result.stderr
@@ -171,7 +170,7 @@ def test_a_config_of_evolution_is_written_and_read_back(tmp_path):
 
 @pytest.mark.slow
 def test_four_devices_split_the_population(paxrun_apart, tmp_path):
-    """A77: 32 members on four virtual devices are worth what they are on one."""
+    """32 members on four virtual devices are worth what they are on one."""
     rows = []
     for devices in (1, 4):
         folder = tmp_path / str(devices)

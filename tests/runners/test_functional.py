@@ -210,7 +210,7 @@ def unchanged(cart_pole):
 @pytest.mark.slow
 @pytest.mark.parametrize("field", CHANGED)
 def test_every_number_of_the_runner_changes_something(cart_pole, unchanged, field):
-    """T3; the fields about files and devices have tests of their own."""
+    """The fields about files and devices have tests of their own."""
     base, before = unchanged
     config = dataclasses.replace(base, **{field: CHANGED[field]})
     after = runners.train_dqn(*cart_pole, dqn_config=DQN, runner_config=config)
@@ -230,7 +230,7 @@ def test_every_number_of_the_runner_changes_something(cart_pole, unchanged, fiel
 
 @pytest.mark.slow
 def test_files_are_written_where_the_runner_says(cart_pole, tmp_path):
-    """T3: checkpoint_*, max_checkpoints, keep_period, plot, run_dir."""
+    """Checkpoint_*, max_checkpoints, keep_period, plot, run_dir."""
     config = dataclasses.replace(
         SHORT,
         checkpoint_dir=str(tmp_path / "saved"),
@@ -277,7 +277,7 @@ def test_checkpoints_that_are_there_are_resumed_overwritten_or_left_alone(
 
 @pytest.mark.slow
 def test_a_longer_budget_goes_on_where_a_shorter_one_ended(cart_pole, tmp_path):
-    """T2: 20 updates are 10 and 10 more."""
+    """20 updates are 10 and 10 more."""
     longer = dataclasses.replace(SHORT, total_timesteps=20 * 64)
     half = dataclasses.replace(
         SHORT, total_timesteps=10 * 64, checkpoint_dir=str(tmp_path)
@@ -339,7 +339,7 @@ def in_a_new_process(*words):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", TRAINERS)
 def test_a_killed_training_goes_on_in_a_new_process_bit_for_bit(name, tmp_path):
-    """T2: parameters, optimiser, replay, games, keys, histories."""
+    """Parameters, optimiser, replay, games, keys, histories."""
     train(name, tmp_path / "straight")
     killed = in_a_new_process(name, tmp_path / "resumed", 2)
     assert killed.returncode == -9, killed.stderr

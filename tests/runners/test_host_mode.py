@@ -41,7 +41,7 @@ def sample_of(runner, num_rollouts):
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("as_time_out", [False, True])
 def test_parts_of_rewards_are_sums_over_whole_episodes(mode, as_time_out):
-    """T10: in every autoreset mode, across rollouts and through time limits."""
+    """In every autoreset mode, across rollouts and through time limits."""
     runner, seen = make_runner(make_envs(mode, as_time_out=as_time_out)), []
     runner.add_callback("post_iteration", lambda _, stats: seen.append(dict(stats)))
 
@@ -117,7 +117,7 @@ def test_a_flag_of_a_time_out_makes_an_end_a_time_limit():
     "wrap", [lambda env: env, gymnasium.wrappers.RecordEpisodeStatistics]
 )
 def test_statistics_of_episodes_do_not_depend_on_wrappers(wrap):
-    """A97: they are our own sums, whatever the layout of infos."""
+    """They are our own sums, whatever the layout of infos."""
     runner = make_runner(make_envs(wrap=wrap))
     runner.learn(num_iterations=2)
 
@@ -134,7 +134,7 @@ def test_a_plain_environment_is_a_vector_of_one():
 
 
 def test_stages_one_by_one_give_the_same_bits():
-    """T1: with and without callbacks, on the host too."""
+    """With and without callbacks, on the host too."""
     plain, watched = make_runner(), make_runner()
     watched.add_callback("post_update", lambda runner, stats: None)
 
@@ -202,7 +202,7 @@ def test_actions_stay_in_their_space_and_rewards_reach_the_learner():
 
 
 def test_evaluation_plays_whole_episodes_in_an_environment_of_its_own():
-    """T11: the games in play do not notice."""
+    """The games in play do not notice."""
     runner = make_runner(eval_env=PartsEnv(length=7))
     runner.collect_rollout()
     seen = runner.program._obs.copy()

@@ -52,7 +52,7 @@ def test_float32_values_are_written_without_invented_digits():
 
 
 def test_every_kind_of_number_is_strict_json(tmp_path):
-    """A96: each line parses, what was not finite is null and named."""
+    """Each line parses, what was not finite is null and named."""
     metrics = {
         "f32": np.float32(0.1),
         "bf16": jnp.bfloat16(1.5),
@@ -73,7 +73,7 @@ def test_every_kind_of_number_is_strict_json(tmp_path):
 
 
 def test_a_row_before_the_first_end_has_no_return(tmp_path):
-    """A95: four steps of episodes of sixteen say nothing about returns."""
+    """Four steps of episodes of sixteen say nothing about returns."""
     path = tmp_path / "m.jsonl"
     with JsonLines(path) as log:
         for iteration, count in enumerate([0, 0, 0, 2], 1):

@@ -52,7 +52,7 @@ def test_a_tiny_run_finishes_and_leaves_everything(trained):
 
 
 def test_a_budget_that_is_no_multiple_is_rounded_up_and_said(trained):
-    """A73: 333 steps over 8 lanes x 10 steps are 4.16 iterations: 5 are run."""
+    """333 steps over 8 lanes x 10 steps are 4.16 iterations: 5 are run."""
     assert "4.16 iterations" in trained.stderr
     assert "the run has 5 iterations, 400 steps" in trained.stderr
     results = json.loads((trained.path / "artifacts" / "results.json").read_text())
@@ -63,7 +63,7 @@ def test_a_budget_that_is_no_multiple_is_rounded_up_and_said(trained):
 
 
 def test_a_third_of_an_iteration_more_is_a_whole_one_more():
-    """A73: 333.33 iterations are 334."""
+    """333.33 iterations are 334."""
     plan = plan_of("total_timesteps=6_667")
     assert plan.num_iterations == 334
     assert plan.total_steps == 6_680
@@ -72,7 +72,7 @@ def test_a_third_of_an_iteration_more_is_a_whole_one_more():
 
 
 def test_every_iteration_and_seed_has_a_row_that_counts_all_lanes(trained):
-    """A94: 8 lanes that end on one step are 8 episodes in one mean."""
+    """8 lanes that end on one step are 8 episodes in one mean."""
     rows = read_rows(trained.path / "logs" / "metrics.jsonl")
     assert [(row["iteration"], row["seed"]) for row in rows] == [
         (i, s) for i in range(1, 6) for s in range(2)
@@ -130,7 +130,7 @@ def test_seeds_differ_from_each_other(trained):
 
 @pytest.mark.slow
 def test_training_sampled_and_greedy_returns_have_names_of_their_own(trained, paxrun):
-    """A98: what was sampled, what was greedy and what was training never mix."""
+    """What was sampled, what was greedy and what was training never mix."""
     results = json.loads((trained.path / "artifacts" / "results.json").read_text())
     assert results["mode"] == "sampled"
     assert all(name.startswith("eval/sampled/") for name in results["metrics"])
@@ -158,7 +158,7 @@ def test_results_have_a_mean_and_an_interval_over_the_seeds(trained):
 
 
 def test_the_seed_decides_parameters_and_first_games():
-    """A32: seeds 0 and 1 differ in initial parameters, actions and returns."""
+    """Seeds 0 and 1 differ in initial parameters, actions and returns."""
     words = ("total_timesteps=20",)
     first, again, other = (
         program_of(plan_of(*words, f"seed={seed}")) for seed in (0, 0, 1)
@@ -238,7 +238,7 @@ def test_a_failed_run_says_so_in_its_folder(tmp_path):
 
 
 def test_a_batch_that_does_not_split_is_refused_before_a_compile(tmp_path):
-    """A74: 10 lanes x 15 steps in 4 minibatches name both numbers."""
+    """10 lanes x 15 steps in 4 minibatches name both numbers."""
     words = ("agent1=PPO", "agent1.num_minibatches=4", "num_envs=10")
     with pytest.raises(ValueError, match=r"num_minibatches=4 .* 10 games .* 15 steps"):
         plan_of(*words, "num_inner_steps=15")

@@ -53,7 +53,7 @@ print(json.dumps(seen))
 
 @pytest.mark.slow
 def test_five_hundred_updates_with_schedules_neither_compile_nor_grow():
-    """A47: learning rate, entropy weight and clip change at every update.
+    """Learning rate, entropy weight and clip change at every update.
 
     The bound on growth is far above what the run holds on to (0.2 MiB: a row of the
     history each) and far below 400 programs (100 KiB each, at the least).

@@ -52,7 +52,7 @@ class Telling(PPO):
     ids=["IPD", "CoinGame"],
 )
 def test_a_reward_of_the_second_episode_reaches_the_first_one_outside_only(env):
-    """D-02: in every game, whatever its rules say of an inner end."""
+    """In every game, whatever its rules say of an inner end."""
     outer = PPO.from_env(env, **PLAIN)
     inner = Telling.from_env(env, player=1, **PLAIN)
     lineup = Lineup(env, (Slot(outer), Slot(inner, (1,), clock="inner")), GAMES)

@@ -44,7 +44,7 @@ def test_seeds_are_rows_and_other_places_get_their_mean(tmp_path):
 
 
 def test_a_seed_without_an_ended_episode_is_in_no_mean(tmp_path):
-    """A95: the mean is over the seeds in which an episode ended."""
+    """The mean is over the seeds in which an episode ended."""
     other = Remembers()
     metrics = {
         "episode/count": np.array([0.0, 4.0]),

@@ -122,7 +122,7 @@ def test_learn_refuses_to_guess_or_to_run_less_than_an_iteration():
 
 @pytest.mark.slow
 def test_stages_one_by_one_give_the_same_bits_as_whole_chunks():
-    """T1: fused = stepped, and = the methods of a loop of one's own."""
+    """Fused = stepped, and = the methods of a loop of one's own."""
     fused, stepped, own = cart_pole(), cart_pole(), cart_pole()
     stepped.add_callback("post_update", lambda runner, stats: None)
 
@@ -160,7 +160,7 @@ def test_six_iterations_are_three_and_three_of_a_new_runner(tmp_path):
 
 @pytest.mark.slow
 def test_parts_of_rewards_are_sums_over_whole_episodes():
-    """T10: across rollouts of 3 steps, in episodes of 5 that time ends."""
+    """Across rollouts of 3 steps, in episodes of 5 that time ends."""
     runner, seen = parts(), []
     runner.add_callback("post_iteration", lambda _, stats: seen.append(dict(stats)))
 
@@ -301,7 +301,7 @@ def test_parts_of_rewards_can_be_left_out():
 
 
 def test_tags_and_axes_in_tensorboard(tmp_path):
-    """T8: components, env and stats over iterations, the others over steps."""
+    """Components, env and stats over iterations, the others over steps."""
     with parts(log_dir=tmp_path, log_interval=2) as runner:
         runner.learn(num_iterations=4)
 
@@ -483,7 +483,7 @@ def test_without_a_place_no_checkpoint_can_be_saved():
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_run_leaves_a_checkpoint(tmp_path, number):
-    """T13: Ctrl-C and SIGTERM end a run cleanly, at the end of the iteration."""
+    """Ctrl-C and SIGTERM end a run cleanly, at the end of the iteration."""
     with parts(save_dir=tmp_path) as runner:
         runner.add_callback("post_rollout", lambda *_: signal.raise_signal(number))
         result = runner.learn(num_iterations=100)
@@ -498,7 +498,7 @@ def test_an_interrupted_run_leaves_a_checkpoint(tmp_path, number):
 
 
 def test_evaluation_changes_nothing_of_training():
-    """T11: the state stays bitwise; min <= mean <= max."""
+    """The state stays bitwise; min <= mean <= max."""
     runner = cart_pole()
     runner.learn(num_iterations=1)
     before = jax.tree.map(np.asarray, runner.state.params)

@@ -62,7 +62,7 @@ def test_a_mistake_about_agents_says_which_and_the_fix(words, message):
 
 
 def test_an_agent_that_cannot_play_is_refused_with_those_that_can():
-    """A75: TitForTat in the coin game is refused, with the valid pairings."""
+    """TitForTat in the coin game is refused, with the valid pairings."""
     with pytest.raises(PairingError) as caught:
         plan_of(env="CoinGame", agent2="TitForTat")
     message = str(caught.value)
@@ -78,7 +78,7 @@ def test_an_unknown_agent_names_the_closest():
 
 
 def test_whole_floats_reach_an_agent_as_counts():
-    """D-61: `2e0` epochs are 2."""
+    """`2e0` epochs are 2."""
     plan = plan_of("agent1.num_epochs=2e0", "agent1.entropy_coeff=0")
     config = plan.experiment.slots[0].agent.config
     assert (config.num_epochs, type(config.num_epochs)) == (2, int)
@@ -86,7 +86,7 @@ def test_whole_floats_reach_an_agent_as_counts():
 
 
 def test_schedules_know_the_number_of_updates():
-    """D-41: the linear rate ends at the last planned update."""
+    """The linear rate ends at the last planned update."""
     words = ("ipd/ppo", "total_timesteps=150_000", "agent2.clock=inner")
     plan = plan_of(*words, "num_outer_steps=2")
     first, second = (slot.agent.config for slot in plan.experiment.slots)

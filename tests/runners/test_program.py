@@ -38,7 +38,6 @@ def dilemma(num_seeds=1):
 @pytest.mark.slow
 @pytest.mark.parametrize("make", [cart_pole, dilemma])
 def test_fused_stepped_and_single_iterations_give_the_same_bits(make):
-    """T1."""
     fused, single, stepped = (make() for _ in range(3))
     rows = fused.run(5)
     singles = [single.run(1) for _ in range(5)]

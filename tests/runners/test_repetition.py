@@ -50,7 +50,7 @@ def train(accelerated, **environment):
 
 @pytest.mark.slow
 def test_a_cpu_repeats_fifty_updates_bit_for_bit():
-    """A34, A33: as users run it, without a flag."""
+    """As users run it, without a flag."""
     one, other = (train(False, XLA_FLAGS="", JAX_PLATFORMS="cpu") for _ in range(2))
     assert one[0] == 50
     assert one == other
@@ -58,7 +58,7 @@ def test_a_cpu_repeats_fifty_updates_bit_for_bit():
 
 @pytest.mark.gpu
 def test_a_gpu_repeats_fifty_updates_bit_for_bit_under_the_documented_flag(root):
-    """A34: the flag is the one that docs/devices.md names."""
+    """The flag is the one that docs/devices.md names."""
     flag = "--xla_gpu_deterministic_ops=true"
     assert f"XLA_FLAGS={flag}" in (root / "docs/devices.md").read_text()
     one, other = (train(True, XLA_FLAGS=flag, JAX_PLATFORMS="") for _ in range(2))

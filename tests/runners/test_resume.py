@@ -102,7 +102,7 @@ def assert_same_runs(plan, straight, resumed):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", RUNS)
 def test_ten_updates_and_ten_more_are_twenty(name, tmp_path):
-    """T2: parameters, optimiser, schedules, keys, games, metrics."""
+    """Parameters, optimiser, schedules, keys, games, metrics."""
     plan = plan_of(name, tmp_path / "straight")
     _, straight = run_plan(plan, make_run(plan))
     stopped = plan_of(name, tmp_path / "resumed")
@@ -117,7 +117,7 @@ def test_ten_updates_and_ten_more_are_twenty(name, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", RUNS)
 def test_a_killed_run_goes_on_in_a_new_process(name, tmp_path):
-    """A68: after kill -9 the rows beyond the last checkpoint are written again."""
+    """After kill -9 the rows beyond the last checkpoint are written again."""
     plan = plan_of(name, tmp_path / "straight")
     _, straight = run_plan(plan, make_run(plan))
     save_every = 10 * plan.steps_per_iteration
@@ -147,7 +147,7 @@ def test_a_killed_run_goes_on_in_a_new_process(name, tmp_path):
 
 @pytest.mark.slow
 def test_a_run_is_found_from_its_folders_and_relative_paths(tmp_path, monkeypatch):
-    """A60, A65: the run directory, its checkpoints, one of them; not an empty one."""
+    """The run directory, its checkpoints, one of them; not an empty one."""
     monkeypatch.chdir(tmp_path)
     plan = prepare(load([*RUNS["PPO"], "save_dir=runs/a"]))
     run_plan(plan, make_run(plan), StopsAt(1))
@@ -201,7 +201,6 @@ def test_a_save_dir_begins_goes_on_or_is_overwritten_as_asked(tmp_path):
 
 
 def test_sigterm_leaves_a_checkpoint_too(tmp_path):
-    """T13."""
 
     class Terminated(Observer):
         def on_chunk(self, chunk):

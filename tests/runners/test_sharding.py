@@ -105,7 +105,7 @@ def test_games_are_spread_over_all_devices(placed):
 
 
 def test_games_that_do_not_divide_are_refused_by_name(placed):
-    """A74: ten games on four devices."""
+    """Ten games on four devices."""
     assert placed["refused"] == (
         "['obs'] has shape (10, 3): its leading axis must be divisible by the 4 "
         "devices of the mesh"

@@ -19,7 +19,7 @@ from runners.storage.sinks import mean_over_seeds, scalar, scalars, step_of
     ids=lambda v: f"{type(v).__name__}-{getattr(v, 'dtype', '')}",
 )
 def test_numbers_of_every_kind_are_taken(value):
-    """A96: float32, bfloat16 and 0-d arrays are numbers like others."""
+    """Float32, bfloat16 and 0-d arrays are numbers like others."""
     number = scalar("x", value)
     assert type(number) is float
     assert number == 1.5
@@ -47,7 +47,7 @@ EPISODES = {
 
 
 def test_without_an_ended_episode_there_is_no_return():
-    """A95: neither 0 nor NaN is logged for a mean over no episodes."""
+    """Neither 0 nor NaN is logged for a mean over no episodes."""
     named = scalars({"episode/count": 0, **EPISODES})
     assert list(named) == [
         "episode/count",
@@ -58,7 +58,7 @@ def test_without_an_ended_episode_there_is_no_return():
 
 
 def test_a_return_that_went_wrong_is_not_hidden():
-    """A95: with an ended episode a NaN is a NaN."""
+    """With an ended episode a NaN is a NaN."""
     named = scalars({"episode/count": 2, **EPISODES})
     assert named.keys() == {"episode/count", *EPISODES}
     assert math.isnan(named["episode/mean_reward"])

@@ -12,7 +12,7 @@ TINY = ("num_seeds=2", "num_envs=8", "num_inner_steps=8", "total_timesteps=64")
 
 @pytest.mark.parametrize("name", experiment_names())
 def test_a_stored_experiment_fits_together_and_says_what_comes_out(name):
-    """D-60: no shipped configuration is stale."""
+    """No shipped configuration is stale."""
     config = load([name])
     plan = prepare(config)
     assert config.name == name

@@ -27,7 +27,7 @@ def write(folder, iterations, **options):
 
 
 def test_tags_stand_on_their_axes(tmp_path):
-    """T8: tags and x axes, as they are read back."""
+    """Tags and x axes, as they are read back."""
     with TensorBoard(tmp_path) as sink:
         sink.log(640, 5, METRICS)
     read = read_scalars(tmp_path)
@@ -54,7 +54,7 @@ def test_copies_over_iterations_are_made_where_asked_for(tmp_path):
 
 
 def test_nan_and_jax_scalars_are_written_as_they_are(tmp_path):
-    """A96: NaN and infinity stay visible, bfloat16 is a number."""
+    """NaN and infinity stay visible, bfloat16 is a number."""
     with TensorBoard(tmp_path) as sink:
         sink.log(1, 1, {"a": math.nan, "b": jnp.array(jnp.inf), "c": jnp.bfloat16(1.5)})
     read = read_scalars(tmp_path)
@@ -64,7 +64,7 @@ def test_nan_and_jax_scalars_are_written_as_they_are(tmp_path):
 
 
 def test_no_return_is_drawn_before_an_episode_ends(tmp_path):
-    """A95: a step without an ended episode is no point of the curve."""
+    """A step without an ended episode is no point of the curve."""
     with TensorBoard(tmp_path) as sink:
         for i, (count, mean) in enumerate([(0, math.nan), (2, 7.0)], 1):
             sink.log(4 * i, i, {"episode/count": count, "episode/mean_reward": mean})

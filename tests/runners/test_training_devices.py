@@ -60,7 +60,7 @@ def finished(process):
 
 @pytest.mark.slow
 def test_four_devices_train_what_one_trains():
-    """T4, A35: at equal global batch, and devices draw different numbers."""
+    """At equal global batch, and devices draw different numbers."""
     found = run(
         """
         found = {}
@@ -109,7 +109,7 @@ def test_results_of_several_devices_have_a_leading_axis_of_devices():
 
 @pytest.mark.slow
 def test_a_layer_of_four_mebibytes_is_divided_over_the_devices():
-    """V6: parameters and both of Adam's moments, after training."""
+    """Parameters and both of Adam's moments, after training."""
     found = run(
         """
         state, history = train(2, 2, 2, fsdp=2, hidden=(1024, 1024))
@@ -136,7 +136,7 @@ def test_a_layer_of_four_mebibytes_is_divided_over_the_devices():
 
 @pytest.mark.slow
 def test_games_that_do_not_divide_over_devices_are_refused():
-    """A74: with both numbers, before anything is compiled."""
+    """With both numbers, before anything is compiled."""
     message = run(
         """
         from paxenv_agents.learners.ppo import PPO
@@ -181,7 +181,7 @@ def test_two_processes_train_what_one_trains():
 
 @pytest.mark.slow
 def test_the_command_line_divides_a_cpu_before_jax_starts(paxrun_apart, tmp_path):
-    """A76: four devices on a machine that has one."""
+    """Four devices on a machine that has one."""
     printed = paxrun_apart(
         *("sarl", "--env", "CartPole", "--num-devices", "4", "num_envs=8", "--json"),
         *("agent1=PPO", "agent1.n_steps=16", "agent1.hidden_sizes=[8]"),
@@ -216,7 +216,7 @@ def greedy_actions(path, devices):
 
 @pytest.mark.slow
 def test_a_run_on_four_devices_acts_the_same_on_one(paxrun_apart, tmp_path):
-    """A63: its checkpoint opens on one device, and so do its weights in `eval`."""
+    """Its checkpoint opens on one device, and so do its weights in `eval`."""
     path = str(tmp_path / "run")
     save = f"""
     from runners.cli import cli

@@ -139,7 +139,7 @@ def test_names_of_the_log_follow_from_the_episodes():
 
 @pytest.mark.parametrize("value", [0.1, 1 / 3, -0.7])
 def test_mean_lies_between_the_smallest_and_the_largest(value):
-    """T11: also where the sum of equal float32 returns is rounded."""
+    """Also where the sum of equal float32 returns is rounded."""
     stats = EpisodeStats(
         returns=jnp.full(7, value, jnp.float32),
         lengths=jnp.ones(7, jnp.int32),
@@ -173,7 +173,7 @@ def test_episode_is_trial_0_of_a_lane_folded_from_the_key():
 
 
 def test_episode_does_not_depend_on_how_many_are_played():
-    """A35: lane i draws the same however many lanes there are."""
+    """Lane i draws the same however many lanes there are."""
     env, params = against_dice()
     agent = DicePlayer.from_env(env)
     few = play(agent, env, params, n_episodes=2).returns
@@ -295,7 +295,7 @@ def test_function_of_an_agent_is_its_greedy_policy(ppo):
 
 
 def test_evaluation_leaves_the_training_state_as_it_was(ppo):
-    """T11: not one bit of it changes."""
+    """Not one bit of it changes."""
     agent, state = ppo
     before = [np.asarray(x).tobytes() for x in jax.tree.leaves(_data(state))]
     play(agent, CART_POLE, CART_POLE_PARAMS, state=state)

@@ -44,7 +44,7 @@ def run(context: str | None, tmp_path, timeout: float) -> subprocess.CompletedPr
 
 
 def test_forked_workers_are_refused_at_once_with_advice(tmp_path) -> None:
-    """A49: JAX would hang in them."""
+    """JAX would hang in them."""
     done = run("fork", tmp_path, timeout=600)
     assert done.returncode != 0
     assert "completed" not in done.stdout
@@ -53,7 +53,7 @@ def test_forked_workers_are_refused_at_once_with_advice(tmp_path) -> None:
 
 @pytest.mark.slow
 def test_spawned_workers_complete(tmp_path) -> None:
-    """A49: 200 steps."""
+    """200 steps."""
     done = run("spawn", tmp_path, timeout=600)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == "completed"

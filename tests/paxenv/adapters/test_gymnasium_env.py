@@ -19,7 +19,7 @@ from paxenv.adapters.gymnasium_env import GymnasiumEnv
 
 @pytest.mark.parametrize("game", GAMES)
 def test_every_game_passes_the_checker_with_warnings_as_errors(game: str) -> None:
-    """A12, A17: 50 random steps give NumPy arrays in their space, floats, bools."""
+    """50 random steps give NumPy arrays in their space, floats, bools."""
     with warnings_as_errors():
         env = gymnasium.make(game)
         check_env(env.unwrapped)
@@ -41,7 +41,7 @@ def test_every_game_passes_the_checker_with_warnings_as_errors(game: str) -> Non
 
 
 def test_the_reward_and_the_final_observation_of_the_last_step_are_kept() -> None:
-    """A24: D, D, C against AllC ends in CC, and every step is paid."""
+    """D, D, C against AllC ends in CC, and every step is paid."""
     env = gymnasium.make("pax/IPD-v0", opponent="AllC", num_inner_steps=3)
     env.reset(seed=0)
     steps = [env.step(action) for action in (1, 1, 0)]
@@ -59,7 +59,7 @@ def test_the_opponent_defaults_to_tit_for_tat() -> None:
 
 
 def test_info_has_one_structure_at_reset_and_at_steps() -> None:
-    """A25: and flags tell a time limit from an end of the game."""
+    """And flags tell a time limit from an end of the game."""
     env = gymnasium.make("pax/IPD-v0", num_inner_steps=2)
     _, opening = env.reset(seed=0)
     *_, first = env.step(0)
@@ -152,7 +152,7 @@ def test_index_observations_are_int64_scalars() -> None:
 
 @pytest.mark.parametrize("action", [2, -1, 0.6, 1.9, np.float32(0.5), None, "C", [0]])
 def test_an_action_outside_the_space_changes_nothing(action: object) -> None:
-    """A40: fractions are never floored."""
+    """Fractions are never floored."""
     env = gymnasium.make("pax/IPD-v0").unwrapped
     env.reset(seed=0)
     with pytest.raises(ValueError, match="player 0's action"):
@@ -162,7 +162,7 @@ def test_an_action_outside_the_space_changes_nothing(action: object) -> None:
 
 
 def test_whole_floats_are_actions() -> None:
-    """A40: as in the native game."""
+    """As in the native game."""
     env = gymnasium.make("pax/IPD-v0", opponent="AllC").unwrapped
     env.reset(seed=0)
     assert env.step(np.float32(1))[1] == 0.0
@@ -170,7 +170,7 @@ def test_whole_floats_are_actions() -> None:
 
 
 def test_the_same_seed_gives_the_same_trial_and_the_next_reset_a_new_one() -> None:
-    """A30: without a seed the resets after a seeded one are new but reproducible."""
+    """Without a seed the resets after a seeded one are new but reproducible."""
     env = gymnasium.make("pax/CoinGame-v0")
     openings = [
         [env.reset(seed=seed)[0], env.reset()[0], env.reset()[0]] for seed in (7, 7, 8)
@@ -221,7 +221,7 @@ def test_all_of_a_thousand_steps_repeat_under_a_seed() -> None:
 
 
 def test_observations_are_fresh_and_writable() -> None:
-    """A13, A14: stepping leaves old ones alone, writing to them leaves us alone."""
+    """Stepping leaves old ones alone, writing to them leaves us alone."""
     env, twin = (gymnasium.make("pax/CoinGame-v0").unwrapped for _ in range(2))
     kept, _ = env.reset(seed=0)
     twin.reset(seed=0)
@@ -255,7 +255,7 @@ def test_stepping_a_trial_that_is_over_raises() -> None:
     ids=["deepcopy", "pickle", "cloudpickle"],
 )
 def test_a_copy_plays_on_like_the_original(copied: object) -> None:
-    """A15: with its horizon, its state and its generator, without a compilation."""
+    """With its horizon, its state and its generator, without a compilation."""
     env = gymnasium.make("pax/IPD-v0", num_inner_steps=7, opponent="Random")
     env.reset(seed=3)
     for _ in range(3):
@@ -271,7 +271,7 @@ def test_a_copy_plays_on_like_the_original(copied: object) -> None:
 
 
 def test_spaces_of_two_environments_are_seeded_apart() -> None:
-    """A10: spaces are copies, and the same object at every call."""
+    """Spaces are copies, and the same object at every call."""
     left, right = (gymnasium.make("pax/CoinGame-v0") for _ in range(2))
     assert left.action_space is left.action_space
     left.action_space.seed(1)
@@ -286,7 +286,6 @@ def test_spaces_of_two_environments_are_seeded_apart() -> None:
 
 @pytest.mark.parametrize("game", GAMES)
 def test_discrete_spaces_start_at_zero(game: str) -> None:
-    """A16."""
     env = GymnasiumEnv(game)
     for space in (env.observation_space, env.action_space):
         if isinstance(space, gymnasium.spaces.Discrete):
@@ -296,7 +295,7 @@ def test_discrete_spaces_start_at_zero(game: str) -> None:
 
 @pytest.mark.parametrize("game", ["pax/IPD-v0", "pax/CoinGame-v0"])
 def test_pictures_change_with_the_game_and_text_is_text(game: str) -> None:
-    """A83: also right after a reset and on the last step."""
+    """Also right after a reset and on the last step."""
     env = gymnasium.make(game, render_mode="rgb_array", num_inner_steps=3)
     env.reset(seed=0)
     images = [env.render()]
@@ -312,7 +311,7 @@ def test_pictures_change_with_the_game_and_text_is_text(game: str) -> None:
 
 
 def test_render_modes_are_checked() -> None:
-    """A83: human is refused, no mode warns, closing twice is fine."""
+    """Human is refused, no mode warns, closing twice is fine."""
     with pytest.raises(ValueError, match=r"rgb_array.*ansi.*human"):
         gymnasium.make("pax/IPD-v0", render_mode="human")
     env = gymnasium.make("pax/IPD-v0", disable_env_checker=True)
@@ -324,7 +323,6 @@ def test_render_modes_are_checked() -> None:
 
 
 def test_rendering_does_not_disturb_the_trial() -> None:
-    """A84."""
     plain = gymnasium.make("pax/CoinGame-v0")
     drawn = gymnasium.make("pax/CoinGame-v0", render_mode="rgb_array")
     assert_same(plain.reset(seed=1), drawn.reset(seed=1))
@@ -335,7 +333,6 @@ def test_rendering_does_not_disturb_the_trial() -> None:
 
 @pytest.mark.slow
 def test_stepping_imports_no_plotting_library(run_python) -> None:
-    """A83."""
     printed = run_python(
         "import sys, gymnasium, paxenv\n"
         "env = gymnasium.make('pax/IPD-v0', opponent='AllC')\n"
@@ -346,7 +343,6 @@ def test_stepping_imports_no_plotting_library(run_python) -> None:
 
 
 def test_standing_still_moves_nobody_and_only_the_clock() -> None:
-    """A02."""
     env = gymnasium.make(
         "pax/CoinGame-v0", opponent="Stay", num_inner_steps=6
     ).unwrapped
@@ -361,7 +357,7 @@ def test_standing_still_moves_nobody_and_only_the_clock() -> None:
 
 
 def test_a_loop_in_the_manner_of_clean_rl_runs_unchanged() -> None:
-    """A27: SyncVectorEnv of thunks with episode statistics: -1 a step for CC."""
+    """SyncVectorEnv of thunks with episode statistics: -1 a step for CC."""
 
     def make_env(seed: int) -> object:
         def thunk() -> gymnasium.Env:

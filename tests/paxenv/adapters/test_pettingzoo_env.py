@@ -20,7 +20,7 @@ import paxenv
 def test_every_game_passes_the_api_test_with_warnings_as_errors(
     game: str, capsys: pytest.CaptureFixture
 ) -> None:
-    """A06, A17: and 200 random steps have exactly the acting agents as keys."""
+    """And 200 random steps have exactly the acting agents as keys."""
     with warnings_as_errors():
         env = paxenv.parallel_env(game, max_cycles=16)
         parallel_api_test(env, num_cycles=50)
@@ -70,7 +70,6 @@ def test_all_of_a_thousand_steps_repeat_under_a_seed() -> None:
 
 
 def test_the_last_step_has_all_agents_and_then_none_is_alive() -> None:
-    """A04."""
     env = paxenv.parallel_env("IPD", max_cycles=3)
     env.reset(seed=0)
     for _ in range(3):
@@ -101,7 +100,7 @@ def test_infos_have_the_same_entries_from_the_reset_to_the_end() -> None:
 
 
 def test_agents_and_spaces_are_known_before_the_first_reset() -> None:
-    """A05, A10: and each call gives the same space."""
+    """And each call gives the same space."""
     env = paxenv.parallel_env("CoinGame")
     assert env.possible_agents == ["player_0", "player_1"]
     assert env.max_num_agents == 2
@@ -113,7 +112,6 @@ def test_agents_and_spaces_are_known_before_the_first_reset() -> None:
 
 
 def test_agents_are_seeded_apart() -> None:
-    """A10."""
     env = paxenv.parallel_env("CoinGame")
 
     def draws() -> list[list[int]]:
@@ -142,7 +140,6 @@ def test_agents_are_seeded_apart() -> None:
 def test_a_bad_joint_action_names_the_agent_and_changes_nothing(
     actions: dict, named: str
 ) -> None:
-    """A08."""
     env = paxenv.parallel_env("IPD")
     env.reset(seed=0)
     with pytest.raises(ValueError, match=named):
@@ -151,7 +148,6 @@ def test_a_bad_joint_action_names_the_agent_and_changes_nothing(
 
 
 def test_a_seed_repeats_and_a_reset_without_one_goes_on() -> None:
-    """A30."""
     env = paxenv.parallel_env("CoinGame")
     runs = [
         [
@@ -176,7 +172,7 @@ def test_an_unseeded_environment_draws_its_seed_and_tells_it() -> None:
 
 
 def test_what_it_returns_is_fresh_and_writable() -> None:
-    """A13, A14: each agent's arrays are its own."""
+    """Each agent's arrays are its own."""
     env, twin = (paxenv.parallel_env("CoinGame") for _ in range(2))
     actions = {"player_0": 0, "player_1": 1}
     obs, infos = env.reset(seed=0)
@@ -195,7 +191,6 @@ def test_what_it_returns_is_fresh_and_writable() -> None:
     "copied", [copy.deepcopy, lambda env: pickle.loads(pickle.dumps(env))]
 )
 def test_a_copy_plays_on_like_the_original(copied: Any) -> None:
-    """A15."""
     env = paxenv.parallel_env("CoinGame", max_cycles=5)
     actions = {"player_0": 0, "player_1": 1}
     env.reset(seed=3)
@@ -247,7 +242,6 @@ def test_pettingzoos_own_registry_makes_the_games() -> None:
 
 
 def test_pictures_need_a_mode_and_text_is_text() -> None:
-    """A83."""
     env = paxenv.parallel_env("CoinGame", render_mode="ansi")
     env.reset(seed=0)
     assert isinstance(env.render(), str)
@@ -294,7 +288,7 @@ class Stub:
 def test_the_documented_loop_resets_when_no_agent_is_left(
     terminated: dict, truncated: dict, resets: int
 ) -> None:
-    """A07: `while env.agents` is right whichever flags end which agents."""
+    """`while env.agents` is right whichever flags end which agents."""
     env = Stub(terminated, truncated)
     env.reset()
     for _ in range(3):

@@ -41,7 +41,7 @@ def test_registering_again_warns_of_nothing(recwarn) -> None:
 
 @pytest.mark.parametrize("make", [gymnasium.make, gymnasium.make_vec])
 def test_an_id_in_lower_case_is_an_error_that_names_the_game(make) -> None:
-    """A20: Gymnasium itself suggests nothing for it."""
+    """Gymnasium itself suggests nothing for it."""
     with pytest.raises(UnknownGameError, match="did you mean IPD"):
         make("pax/ipd-v0")
 

@@ -28,7 +28,7 @@ def make(**kwargs: Any) -> GymnasiumVectorEnv:
 @pytest.mark.slow
 @pytest.mark.parametrize("game", GAMES)
 def test_every_game_stays_in_its_batched_spaces(game: str) -> None:
-    """A17: with warnings as errors, over several trials."""
+    """With warnings as errors, over several trials."""
     with warnings_as_errors():
         envs = gymnasium.make_vec(game, num_envs=3, num_inner_steps=4)
         envs.action_space.seed(0)
@@ -45,7 +45,7 @@ def test_every_game_stays_in_its_batched_spaces(game: str) -> None:
 
 @pytest.mark.slow
 def test_the_fast_path_is_our_batched_class_and_gets_the_keywords() -> None:
-    """A11: payoff and horizon act in all modes; equal actions are paid equally."""
+    """Payoff and horizon act in all modes; equal actions are paid equally."""
     options = {"num_envs": 8, "payoff": STAG_HUNT, "num_inner_steps": 7, "game": None}
     fast = make(**options)
     named = make(vectorization_mode="vector_entry_point", **options)
@@ -109,7 +109,7 @@ def test_a_bad_option_is_named(option: str, value: Any) -> None:
 
 
 def test_next_step_shows_the_final_observation_and_then_opens_a_trial() -> None:
-    """A24: D, D, C against AllC ends in CC; the action after it is not read."""
+    """D, D, C against AllC ends in CC; the action after it is not read."""
     envs = make(num_envs=2, num_inner_steps=3, opponent="AllC")
     envs.reset(seed=0)
     steps = [envs.step(np.full(2, action)) for action in (1, 1, 0)]
@@ -125,7 +125,7 @@ def test_next_step_shows_the_final_observation_and_then_opens_a_trial() -> None:
 
 
 def test_same_step_has_the_final_observation_in_info() -> None:
-    """A24: at done lanes alone, with the info of the step that ended them."""
+    """At done lanes alone, with the info of the step that ended them."""
     envs = make(
         num_envs=2, num_inner_steps=3, opponent="AllC", autoreset_mode="SameStep"
     )
@@ -159,7 +159,7 @@ def test_masks_tell_which_lanes_have_ended() -> None:
 
 
 def test_without_autoreset_only_a_masked_reset_opens_a_lane() -> None:
-    """A26: a finished lane stays terminal, and stepping it raises."""
+    """A finished lane stays terminal, and stepping it raises."""
     envs = make(num_envs=3, num_inner_steps=2, autoreset_mode="Disabled")
     envs.reset(seed=0)
     envs.step(np.zeros(3, int))
@@ -180,7 +180,7 @@ def test_without_autoreset_only_a_masked_reset_opens_a_lane() -> None:
 
 
 def test_a_reset_zeroes_the_step_counter() -> None:
-    """A23: horizon 10, 4 steps, reset: the next end is 10 steps away."""
+    """Horizon 10, 4 steps, reset: the next end is 10 steps away."""
     envs = make(num_envs=2, num_inner_steps=10)
     envs.reset(seed=0)
     for _ in range(4):
@@ -216,7 +216,7 @@ def test_a_mask_must_be_a_bool_for_each_lane() -> None:
 
 
 def test_seeding_opens_no_trial_by_itself() -> None:
-    """A37: no reset before the user's, and one reset makes one trial."""
+    """No reset before the user's, and one reset makes one trial."""
     envs = make(num_envs=2)
     assert envs.state is None
     with pytest.raises(ResetNeeded, match="before the first reset"):
@@ -241,7 +241,7 @@ def test_what_is_no_seed_is_named(seed: Any) -> None:
 
 @pytest.mark.slow
 def test_episodes_of_one_seed_do_not_repeat() -> None:
-    """A31: 400 trials of the coin game open with more than 300 layouts."""
+    """400 trials of the coin game open with more than 300 layouts."""
     envs = gymnasium.make_vec(
         "pax/CoinGame-v0", num_envs=1, num_inner_steps=1, autoreset_mode="SameStep"
     )
@@ -253,7 +253,7 @@ def test_episodes_of_one_seed_do_not_repeat() -> None:
 
 
 def test_an_action_outside_the_space_names_player_lane_and_value() -> None:
-    """A40: and changes nothing; fractions are never floored."""
+    """And changes nothing; fractions are never floored."""
     envs = make(num_envs=3, player=1)
     envs.reset(seed=0)
     with pytest.raises(ValueError, match=r"player 1's action .*2.* in lane 1"):
@@ -268,7 +268,7 @@ def test_an_action_outside_the_space_names_player_lane_and_value() -> None:
 
 @pytest.mark.slow
 def test_arrays_are_fresh_and_writable() -> None:
-    """A13, A14: in both directions."""
+    """In both directions."""
     envs, twin = (gymnasium.make_vec("pax/CoinGame-v0", num_envs=2) for _ in range(2))
     obs, _ = envs.reset(seed=0)
     twin.reset(seed=0)
@@ -311,7 +311,7 @@ def test_device_arrays_hold_the_same_numbers_as_copies() -> None:
 
 
 def test_a_copy_plays_on_like_the_original() -> None:
-    """A15: by pickle and by deepcopy, without a compilation."""
+    """By pickle and by deepcopy, without a compilation."""
     envs = gymnasium.make_vec("pax/IPD-v0", num_envs=3, opponent="Random")
     envs.reset(seed=3)
     envs.step(np.ones(3, int))

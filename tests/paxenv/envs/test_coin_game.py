@@ -83,7 +83,7 @@ def test_layouts_hold_the_same_numbers():
 @pytest.mark.parametrize("egocentric", [True, False])
 @pytest.mark.parametrize("coins", ["per_player", "single"])
 def test_index_names_every_view_once(egocentric, coins):
-    """Lessons D-20: over all boards, equal indices and equal planes are the same."""
+    """Over all boards, equal indices and equal planes are the same."""
     rules = CoinRules(coins=coins)
     cells = np.array(list(itertools.product(range(9), repeat=2 + rules.num_coins)))
     places = [(jnp.asarray(c // 3), jnp.asarray(c % 3)) for c in cells.T]
@@ -159,7 +159,7 @@ def test_observations_are_members_of_their_space(options):
 
 @pytest.mark.parametrize("num_inner_steps", [1, 2, 5, 16])
 def test_inner_end_is_flagged_on_exactly_the_last_step(num_inner_steps):
-    """A03: every inner episode ends on its N-th step, and the trial once."""
+    """Every inner episode ends on its N-th step, and the trial once."""
     env = CoinGame(num_inner_steps, 3)
     num_steps = 3 * num_inner_steps
     _, played = play_random(env, 2 * num_steps)
@@ -171,7 +171,7 @@ def test_inner_end_is_flagged_on_exactly_the_last_step(num_inner_steps):
 
 
 def test_staying_players_do_not_move_and_the_clock_runs():
-    """A02: "stay" is the last action name, and both players stay by it."""
+    """ "stay" is the last action name, and both players stay by it."""
     env = CoinGame(6)
     assert env.action_names() == ("right", "left", "up", "down", "stay")
     _, state = env.reset(jax.random.key(0), EnvParams())
@@ -209,7 +209,7 @@ def test_flat_view_equals_nested_view():
 
 
 def test_last_board_of_an_inner_episode_is_in_final_obs():
-    """A24: the board that the last transition led to is never lost."""
+    """The board that the last transition led to is never lost."""
     env = CoinGame(3, 2, egocentric=False, layout="CHW")
     _, state = env.reset(jax.random.key(0), EnvParams())
     state = set_board(state, board_of((0, 0), (2, 2), (1, 1), (1, 2)))
@@ -227,7 +227,7 @@ def test_last_board_of_an_inner_episode_is_in_final_obs():
 
 
 def test_openings_of_a_stream_are_spread_over_all_layouts():
-    """A31: 400 episodes of one seed open on more than 300 different boards."""
+    """400 episodes of one seed open on more than 300 different boards."""
     env = auto_reset.AutoResetWrapper(CoinGame(1))
     params = EnvParams()
 
@@ -249,7 +249,7 @@ def test_openings_of_a_stream_are_spread_over_all_layouts():
 
 
 def test_a_seed_decides_the_boards():
-    """A30: equal seeds play equal games, and other seeds others."""
+    """Equal seeds play equal games, and other seeds others."""
     env = CoinGame(8)
     actions, first = play_random(env, 8, seed=7)
     again = replay(env, env.default_params, 7, actions=actions)
@@ -262,7 +262,7 @@ def test_a_seed_decides_the_boards():
 
 
 def test_last_reward_of_an_episode_is_kept():
-    """Lessons D-04: a coin taken in the last step of an inner episode is paid."""
+    """A coin taken in the last step of an inner episode is paid."""
     env = CoinGame(1, 2)
     _, state = env.reset(jax.random.key(0), EnvParams())
     state = set_board(state, board_of((0, 0), (2, 2), (0, 1), (1, 1)))
@@ -319,7 +319,7 @@ def accumulate(env, board, script, coins):
 
 
 def test_red_taking_only_the_blue_coin_is_counted_under_ds():
-    """Lessons D-19: the labels DS and CS are not exchanged, nor the players' views."""
+    """The labels DS and CS are not exchanged, nor the players' views."""
     env = CoinGame(8)
     board = board_of((0, 0), (2, 2), (2, 0), (0, 1))
     # The blue coin reappears under red's next step: taken at steps 1, 2 and 3.

@@ -179,6 +179,6 @@ def test_default_game_takes_one_block_of_random_words(monkeypatch):
     ],
 )
 def test_impossible_rules_are_refused_at_construction(options, message):
-    """A44: a grid without room is an error at once, not a search without end."""
+    """A grid without room is an error at once, not a search without end."""
     with pytest.raises(ValueError, match=message):
         CoinGame(**options)

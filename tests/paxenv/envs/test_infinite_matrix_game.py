@@ -147,7 +147,7 @@ def oracle(root):
 @pytest.mark.parametrize(("x64", "tolerance"), [(True, 1e-6), (False, 1e-4)])
 @pytest.mark.parametrize(("payoff", "column"), [("IPD", 2), ("AxelrodIPD", 3)])
 def test_values_of_named_pairs(payoff, column, x64, tolerance):
-    """A1: normalised values to 1e-6 in float64 and 1e-4 in float32."""
+    """Normalised values to 1e-6 in float64 and 1e-4 in float32."""
     pairs = [(STRATEGIES[row[0]], STRATEGIES[row[1]]) for row in VALUES]
     values = values_of(pairs, payoff, 0.96, x64)
     expected = [row[column] for row in VALUES]
@@ -158,7 +158,7 @@ def test_values_of_named_pairs(payoff, column, x64, tolerance):
 @pytest.mark.parametrize("gamma", [0.9, 0.96, 0.99])
 @pytest.mark.parametrize("payoff", ["IPD", "AxelrodIPD"])
 def test_values_of_the_whole_oracle(oracle, payoff, gamma, x64, tolerance):
-    """A1: three hundred pairs that were checked against a rollout of 6,000 steps."""
+    """Three hundred pairs that were checked against a rollout of 6,000 steps."""
     rows = [r for r in oracle["values"] if r[0] == payoff and r[1] == gamma]
     assert len(rows) > 40
     named = oracle["strategies"]
@@ -169,7 +169,7 @@ def test_values_of_the_whole_oracle(oracle, payoff, gamma, x64, tolerance):
 
 @pytest.mark.parametrize("chi", EXTORTION)
 def test_discounted_extortioners_enforce_their_line(chi):
-    """A1: s_X - P = chi (s_Y - P) against every opponent, and the printed values."""
+    """S_X - P = chi (s_Y - P) against every opponent, and the printed values."""
     policy, printed = EXTORTION[chi]
     pairs = [(policy, STRATEGIES[name]) for name in printed]
     values = values_of(pairs, "IPD", 0.96)
@@ -180,7 +180,7 @@ def test_discounted_extortioners_enforce_their_line(chi):
 
 
 def test_extortioners_at_full_precision(oracle):
-    """A1: the same to 1e-9, also for 3/0/5/1."""
+    """The same to 1e-9, also for 3/0/5/1."""
     named = oracle["strategies"]
     for case in oracle["zero_determinant"]:
         pairs = [(case["p"], named[name]) for name in case["values"]]
@@ -204,7 +204,7 @@ def test_an_extortioner_meets_tit_for_tat_at_the_punishment():
 
 
 def test_values_of_the_predecessors_payoff():
-    """A53: payoff 2/0/3/1 at gamma 0.99."""
+    """Payoff 2/0/3/1 at gamma 0.99."""
     names = ("AllC", "AllC"), ("AllD", "AllC"), ("TFT", "AllD"), ("TFT", "TFT")
     pairs = [(STRATEGIES[a], STRATEGIES[b]) for a, b in names]
     values = values_of(pairs, "2,0,3,1", 0.99)
@@ -237,7 +237,7 @@ def test_generous_zero_determinant_enforces_its_line():
     ],
 )
 def test_discounted_sums_and_rewards_have_their_scale(pair, sums):
-    """A53: sums at gamma 0.96; the reward is the sum times 0.04."""
+    """Sums at gamma 0.96; the reward is the sum times 0.04."""
     logits = [20.0 * (2 * np.array(STRATEGIES[name], np.float32) - 1) for name in pair]
     env, params = make()
     values = env.discounted_value(tuple(map(jnp.asarray, logits)), params)
@@ -322,7 +322,7 @@ def test_rewards_are_differentiable_in_payoff_and_discount():
 
 @pytest.mark.parametrize("gamma", [1, 1.0, 1.5, -0.1, float("nan"), np.float64(1.0)])
 def test_a_discount_outside_zero_to_one_is_refused(gamma):
-    """A53: gamma = 1 is refused at construction, not infinite."""
+    """Gamma = 1 is refused at construction, not infinite."""
     for build in (lambda: EnvParams(gamma=gamma), lambda: make(gamma=gamma)):
         with pytest.raises(ValueError, match=r"gamma must be in \[0, 1\)"):
             build()
@@ -352,7 +352,7 @@ def test_params_stay_a_pytree_of_anything():
 
 
 def test_twenty_payoffs_and_discounts_are_one_compile():
-    """A42: params are traced; vmapped over both they give the single values."""
+    """Params are traced; vmapped over both they give the single values."""
     env = InfiniteMatrixGame(num_inner_steps=5)
     tables = np.random.default_rng(0).normal(size=(20, 4, 2))
     gammas = np.linspace(0.0, 0.95, 20)
@@ -378,7 +378,7 @@ def test_twenty_payoffs_and_discounts_are_one_compile():
 
 
 def test_opening_observations_are_one_half_for_both():
-    """D-83: nothing random is shown as if it were a policy."""
+    """Nothing random is shown as if it were a policy."""
     env, params = make()
     obs, _ = env.reset(jax.random.key(7), params)
     for player in range(2):
@@ -398,7 +398,7 @@ def test_each_player_sees_its_own_policy_first():
 
 
 def test_logits_have_a_finite_box_that_holds_hyper_tit_for_tat():
-    """D-62: the action space is of logits, not of probabilities."""
+    """The action space is of logits, not of probabilities."""
     space = make()[0].action_space(1)
     assert space.is_bounded()
     assert space.contains(np.float32([20, -20, 20, -20, 20]))
@@ -406,7 +406,7 @@ def test_logits_have_a_finite_box_that_holds_hyper_tit_for_tat():
 
 @pytest.mark.parametrize("n", [1, 3, 128, 300])
 def test_the_clock_ends_on_its_last_step(n):
-    """D-28: with one step, done comes with the first step, and only once."""
+    """With one step, done comes with the first step, and only once."""
     env, params = make(num_inner_steps=n)
     logits = np.zeros((n + 2, 5), np.float32)
 

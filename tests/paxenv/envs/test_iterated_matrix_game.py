@@ -39,7 +39,7 @@ def rollout(env):
 
 
 def test_actions_and_states_are_named_and_shown_from_each_side():
-    """A01: two actions each; five states; player 2 sees CD where player 1 sees DC."""
+    """Two actions each; five states; player 2 sees CD where player 1 sees DC."""
     env, params = make(observation="index")
     assert [env.action_space(p).n for p in range(2)] == [2, 2]
     assert env.observation_space(0) == Discrete(5, dtype=np.int32)
@@ -60,7 +60,7 @@ def test_actions_and_states_are_named_and_shown_from_each_side():
     ],
 )
 def test_cells_pay_the_right_player(joint, rewards, states):
-    """A54: (C, D) pays (-3, 0) and (D, C) pays (0, -3)."""
+    """(C, D) pays (-3, 0) and (D, C) pays (0, -3)."""
     env, params = make()
     _, state = reset_jit(env, KEY, params)
     obs, _, paid, _, info = step_jit(env, KEY, state, joint, params)
@@ -72,7 +72,7 @@ def test_cells_pay_the_right_player(joint, rewards, states):
 
 
 def test_asymmetric_cells_keep_their_player():
-    """A54: battle of the sexes keeps 3 for player 1 in the first cell only."""
+    """Battle of the sexes keeps 3 for player 1 in the first cell only."""
     env, params = make([[3, 2], [0, 0], [0, 0], [2, 3]])
     _, state = reset_jit(env, KEY, params)
     paid = [
@@ -83,7 +83,7 @@ def test_asymmetric_cells_keep_their_player():
 
 
 def test_a_non_square_game_steps_with_every_action():
-    """A19: two row actions and three column actions; player 2 can play 2."""
+    """Two row actions and three column actions; player 2 can play 2."""
     payoff = np.arange(12.0).reshape(2, 3, 2)
     env, params = make(payoff, num_inner_steps=100)
     assert [env.action_space(p).n for p in range(2)] == [2, 3]
@@ -120,7 +120,7 @@ def test_a_big_table_gathers_the_same_cell():
 @pytest.mark.parametrize("value", [0, -5, 2.5, True, "10"])
 @pytest.mark.parametrize("name", ["num_inner_steps", "num_outer_steps"])
 def test_a_horizon_that_is_no_positive_whole_number_is_refused(name, value):
-    """A55: 0, -5, 2.5 and True raise a ValueError that names the argument."""
+    """0, -5, 2.5 and True raise a ValueError that names the argument."""
     with pytest.raises(ValueError, match=name):
         make(**{name: value})
 
@@ -133,7 +133,7 @@ def test_a_continuation_that_is_no_probability_is_refused(value):
 
 @pytest.mark.parametrize("n", [127, 128, 150, 255, 256, 257, 300, 1000])
 def test_clocks_do_not_wrap(n):
-    """D-01: START and done come when they should for horizons around int8's limits."""
+    """START and done come when they should for horizons around int8's limits."""
     env, params = make(num_inner_steps=n, num_outer_steps=2, observation="index")
     zeros = np.zeros(2 * n + 3, np.int32)
     obs, rewards, done, info = rollout(env)(params, (zeros, zeros))
@@ -148,7 +148,7 @@ def test_clocks_do_not_wrap(n):
 
 
 def test_a_thousand_episodes_of_three_hundred_steps():
-    """D-01: 300 x 1000 steps show START 999 times and end once."""
+    """300 x 1000 steps show START 999 times and end once."""
     env, params = make(num_inner_steps=300, num_outer_steps=1000, observation="index")
     zeros = np.zeros(300_000, np.int32)
     obs, _, done, info = rollout(env)(params, (zeros, zeros))
@@ -159,7 +159,7 @@ def test_a_thousand_episodes_of_three_hundred_steps():
 
 
 def test_tit_for_tat_pairs_see_start_at_inner_boundaries_only():
-    """A59: 2 inner x 3 outer steps, tit for tat in both seats: six rewards of R."""
+    """2 inner x 3 outer steps, tit for tat in both seats: six rewards of R."""
     env, params = make(num_inner_steps=2, num_outer_steps=3, observation="index")
     obs, state = reset_jit(env, KEY, params)
     seen, paid, dones = [int(obs[0])], [], []
@@ -189,7 +189,7 @@ def test_the_boundary_transition_keeps_its_reward_and_its_outcome():
 
 
 def test_integer_payoffs_pay_floats():
-    """A38: an integer payoff gives float32 rewards, and a float carry accepts them."""
+    """An integer payoff gives float32 rewards, and a float carry accepts them."""
     env = IteratedMatrixGame(num_inner_steps=10)
     for payoff in ([[3, 3], [0, 5], [5, 0], [1, 1]], jnp.eye(4, 2, dtype=jnp.int32)):
         params = EnvParams(payoff_matrix=payoff)
@@ -208,7 +208,7 @@ def test_integer_payoffs_pay_floats():
 
 @pytest.mark.parametrize("lanes", [5, 1])
 def test_rewards_have_one_axis_per_lane(lanes):
-    """A39: five lanes give rewards (5,), one lane (1,), never (n, 1)."""
+    """Five lanes give rewards (5,), one lane (1,), never (n, 1)."""
     env, params = make()
     keys = jax.random.split(KEY, lanes)
     obs, state = jax.vmap(env.reset, in_axes=(0, None), out_axes=(0, None))(
@@ -224,7 +224,7 @@ def test_rewards_have_one_axis_per_lane(lanes):
 
 
 def test_actions_of_a_column_vector_are_rejected():
-    """A39: actions of shape (n, 1) raise, vmapped or not."""
+    """Actions of shape (n, 1) raise, vmapped or not."""
     env, params = make()
     state = env.reset(KEY, params)[1]
     column = jnp.zeros((5, 1), jnp.int32)
@@ -240,7 +240,7 @@ def test_actions_of_a_column_vector_are_rejected():
     [(1.0, 0.0), (0.0, -1.0), (0.6, None), (1.9, None), (-0.5, None)],
 )
 def test_whole_floats_act_and_fractions_pay_nan(action, paid):
-    """A40: 1.0 is 1; 0.6 and 1.9 are never silently floored."""
+    """1.0 is 1; 0.6 and 1.9 are never silently floored."""
     env, params = make()
     state = env.reset(KEY, params)[1]
     rewards = step_jit(env, KEY, state, (jnp.float32(action), 0), params)[2]
@@ -260,7 +260,7 @@ def test_an_action_out_of_range_is_clamped_and_shown_so():
 
 
 def test_twenty_payoffs_are_one_compile():
-    """A42: params are traced, so another payoff is no other program."""
+    """Params are traced, so another payoff is no other program."""
     env = IteratedMatrixGame(num_inner_steps=10)
     tables = np.arange(160.0).reshape(20, 4, 2)
     traces = []
@@ -281,7 +281,7 @@ def test_twenty_payoffs_are_one_compile():
 
 
 def test_the_program_does_not_grow_with_the_horizon():
-    """A45: 10, 100 and 1,000 steps have jaxprs of one size."""
+    """10, 100 and 1,000 steps have jaxprs of one size."""
 
     def size(num_inner_steps):
         env, params = make(num_inner_steps=num_inner_steps)
@@ -400,7 +400,7 @@ def play_metrics(env, params, actions):
 
 @pytest.mark.parametrize("observation", ["one_hot", "index"])
 def test_a_defector_is_never_counted_as_cooperating(observation):
-    """D-31: no phantom sample: AllD reports 0, and nothing after the trial counts."""
+    """No phantom sample: AllD reports 0, and nothing after the trial counts."""
     env, params = make(num_inner_steps=3, observation=observation)
     acc, named = play_metrics(env, params, ([D] * 5, [C, D, C, C, C]))
     assert named["cooperation_rate/player_1"] == 0.0

@@ -72,7 +72,7 @@ def test_the_default_of_three_players_is_the_canonical_table():
 @pytest.mark.parametrize("observation", ["one_hot", "index"])
 @pytest.mark.parametrize("num_players", range(2, 9))
 def test_observations_and_rewards_fit_their_spaces(num_players, observation):
-    """A18: shapes and dtypes hold for every agent at N = 2..8."""
+    """Shapes and dtypes hold for every agent at N = 2..8."""
     env, params = make(
         num_players=num_players, observation=observation, num_inner_steps=4
     )
@@ -268,7 +268,7 @@ def test_statistics_group_states_by_defecting_others():
 
 
 def test_an_eight_player_group_counts_seven_defecting_others():
-    """D-59: counts of N >= 8 do not wrap."""
+    """Counts of N >= 8 do not wrap."""
     env, params = make(num_inner_steps=2, num_players=8)
     obs, state = env.reset(KEY, params)
     joint = (C, *(D,) * 7)

@@ -41,7 +41,7 @@ def test_picture_shows_everything_in_its_cell_with_row_0_at_the_bottom():
 
 
 def test_picture_changes_when_a_player_moves():
-    """A83: uint8 [height, width, 3], and another picture after a move."""
+    """Uint8 [height, width, 3], and another picture after a move."""
     env = CoinGame()
     before = env.render_rgb(frame_of(Board(((0, 0), (1, 2)), ((2, 1), (1, 2)), 0)))
     after = env.render_rgb(frame_of(Board(((0, 1), (1, 2)), ((2, 1), (1, 2)), 0)))
@@ -87,7 +87,7 @@ def test_text_shows_the_grid_and_the_last_step():
 
 @pytest.mark.slow
 def test_pictures_need_no_plotting_library(run_python):
-    """A83: neither making a game, nor playing it, nor its picture loads one."""
+    """Neither making a game, nor playing it, nor its picture loads one."""
     printed = run_python(
         "import sys, jax\n"
         "from paxenv.environment import Frame\n"

@@ -85,7 +85,7 @@ def direction(name, game, point, eta=1.0, player=0, **options):
 
 @pytest.mark.parametrize(("game", "point"), CASES)
 def test_first_order_form_equals_published_numbers(game, point):
-    """A1: grad_1 V_1 + eta (grad_2 V_1)^T grad_1 grad_2 V_2, to 1e-6 in float64."""
+    """Grad_1 V_1 + eta (grad_2 V_1)^T grad_1 grad_2 V_2, to 1e-6 in float64."""
     expected = np.add(NAIVE[game, point], SHAPING[game, point])
     found = direction("lola", game, point, form="taylor")
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6)

@@ -26,7 +26,7 @@ def fixed_point(name, **options):
 
 @pytest.mark.parametrize("name", ["naive", "look_ahead", "sos"])
 def test_tandem_players_who_keep_fixed_points_share_the_load(name):
-    """B5: x + y = 1 and no loss, for every start."""
+    """X + y = 1 and no loss, for every start."""
     total, loss = fixed_point(name)
     np.testing.assert_allclose(total, 1.0, atol=1e-3)
     np.testing.assert_allclose(loss, 0.0, atol=1e-3)
@@ -43,7 +43,7 @@ def test_tandem_players_who_keep_fixed_points_share_the_load(name):
     ],
 )
 def test_tandem_players_who_shape_each_other_push_too_hard(form, total):
-    """B5: LOLA's fixed point is none of naive learning, and costs both."""
+    """LOLA's fixed point is none of naive learning, and costs both."""
     found, loss = fixed_point("lola", form=form)
     np.testing.assert_allclose(found, total, atol=1e-3)
     np.testing.assert_allclose(loss, total**2 - total, atol=1e-3)

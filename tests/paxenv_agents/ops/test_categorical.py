@@ -24,7 +24,7 @@ def test_log_probs_and_entropy_of_a_known_distribution():
 @pytest.mark.parametrize("action", [0, 1])
 @pytest.mark.parametrize("logits", [(60.0, -60.0), (-60.0, 60.0), (0.0, 0.0)])
 def test_gradients_are_finite_near_probability_zero(logits, action):
-    """A92: the log-probability of logits (+60, -60), and its gradient."""
+    """The log-probability of logits (+60, -60), and its gradient."""
 
     def both(logits):
         log_prob = categorical.log_prob(logits, jnp.asarray(action))
@@ -42,7 +42,7 @@ def test_gradients_are_finite_near_probability_zero(logits, action):
 
 
 def test_masked_actions_have_finite_gradients():
-    """A92: masked actions; 0 * -inf and the gradient of log(0) are both NaN."""
+    """Masked actions; 0 * -inf and the gradient of log(0) are both NaN."""
     logits = jnp.array([1.0, MASKED, 0.0])
 
     def both(logits):

@@ -71,7 +71,7 @@ def test_the_magic_box_is_one_with_the_derivatives_of_an_exponential():
 
 
 def test_rewards_to_go_are_discounted_sums_of_what_comes():
-    """A90: 1, 0, 2 at a discount of one half are worth 1.5, 1, 2."""
+    """1, 0, 2 at a discount of one half are worth 1.5, 1, 2."""
     to_go = dice.rewards_to_go(jnp.array([[1.0], [0.0], [2.0]]), 0.5)
 
     assert to_go[:, 0].tolist() == [1.5, 1.0, 2.0]

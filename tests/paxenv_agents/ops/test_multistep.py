@@ -71,7 +71,7 @@ def test_a_truncated_step_is_worth_what_it_led_to():
     ],
 )
 def test_a_rollout_that_ends_on_an_episode_end_ignores_the_last_value(ends, expected):
-    """A29: the flag belongs to the step that ended, also to the last of a rollout."""
+    """The flag belongs to the step that ended, also to the last of a rollout."""
     for last in (4.0, 1e6):
         got = advantages([1, 2, 3], [2, 1, 0.5], last=last, **ends)
         np.testing.assert_allclose(got, expected, atol=1e-6)
@@ -101,7 +101,7 @@ def slow_targets(rewards, values, finals, last, terminated, truncated):
 @pytest.mark.parametrize("kind", ["terminated", "truncated"])
 @pytest.mark.parametrize("length", [3, 4, 8])
 def test_targets_equal_a_slow_loop(length, kind):
-    """A29: rollouts of 8 steps over episodes of 3, 4 and 8 steps."""
+    """Rollouts of 8 steps over episodes of 3, 4 and 8 steps."""
     draw = np.random.default_rng(length)
     rewards, values, finals = draw.normal(size=(3, 8)).astype(np.float32)
     ends = np.arange(1, 9) % length == 0
@@ -123,7 +123,7 @@ def test_targets_equal_a_slow_loop(length, kind):
 
 
 def test_targets_are_rewards_to_go_when_lambda_is_one():
-    """A90: rewards 1, 0, 2 and gamma 0.5 give 1.5, 1.0, 2.0, whatever the values."""
+    """Rewards 1, 0, 2 and gamma 0.5 give 1.5, 1.0, 2.0, whatever the values."""
     values = np.array([0.3, -2.0, 5.0], np.float32)
 
     got = advantages([1, 0, 2], values, last=9, terminated=[2], gamma=0.5, lambda_=1.0)

@@ -43,7 +43,7 @@ def test_normalised_numbers_have_mean_zero_and_deviation_one():
 
 
 def test_a_single_step_keeps_its_advantage():
-    """A89: the deviation of one number is 0; it must not become 0 / 0, nor 0."""
+    """The deviation of one number is 0; it must not become 0 / 0, nor 0."""
     assert pg.normalise(array(-3.0), array(1)).tolist() == [-3.0]
     assert pg.normalise(array(-3.0, 8.0), array(1, 0)).tolist()[0] == -3.0
 

@@ -147,7 +147,7 @@ def seat(request):
 
 @pytest.mark.parametrize("options", VIEWS, ids=str)
 def test_every_view_of_a_board_leads_to_the_same_move(options, seat):
-    """D-90: absolute observations are not read as egocentric ones."""
+    """Absolute observations are not read as egocentric ones."""
     player, expected = seat
     env = CoinGame(16, **options)
     obs = observations(env, SOME_BOARDS, player)
@@ -164,7 +164,7 @@ def test_blue_player_goes_for_the_blue_coin():
 
 
 def test_tie_is_broken_both_ways_and_never_in_a_third(egocentric_obs):
-    """D-35: each lane flips its own coin, and moves towards one of the two coins."""
+    """Each lane flips its own coin, and moves towards one of the two coins."""
     agent = make_agent("RandomGreedy", CoinGame(16))
     drawn = np.stack([moves(agent, egocentric_obs, seed) for seed in range(20)])
     good = moves(make_agent("GoodGreedy", CoinGame(16)), egocentric_obs)
@@ -208,7 +208,7 @@ def test_policy_walks_the_shorter_way_round_a_larger_torus():
     ],
 )
 def test_game_without_a_meaning_for_the_rule_is_refused(env, message):
-    """D-90: by name and by option."""
+    """By name and by option."""
     with pytest.raises(PairingError, match=message):
         make_agent("GoodGreedy", env)
 

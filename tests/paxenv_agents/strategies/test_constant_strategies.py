@@ -42,7 +42,7 @@ def test_random_is_uniform_over_a_box():
 
 
 def test_random_differs_between_lanes_seeds_and_steps():
-    """D-34: neither every trial nor every opponent sees the same draws."""
+    """Neither every trial nor every opponent sees the same draws."""
     agent = make_agent("Random", IteratedMatrixGame(3))
     first, (before, after) = draws(agent, 64)
     assert set(first.tolist()) == {0, 1}

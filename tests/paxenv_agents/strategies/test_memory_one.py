@@ -49,7 +49,7 @@ def test_strategy_follows_its_rule_in_every_state(name, observation):
 
 @pytest.mark.parametrize("name", RULES)
 def test_rule_of_zeros_and_ones_leaves_its_key_alone(name):
-    """D-48: and it hands back the memory, not the training state."""
+    """And it hands back the memory, not the training state."""
     env = IteratedMatrixGame(3)
     agent = make_agent(name, env)
     state, memory = agent.make_initial_state(jax.random.key(3), agent.init_hidden(1)[0])
@@ -72,7 +72,7 @@ def test_probabilities_are_those_of_cooperating_in_each_state():
 
 
 def test_lanes_and_seeds_draw_different_noise():
-    """D-07, D-34: 64 games that look alike are not played alike."""
+    """64 games that look alike are not played alike."""
     agent = MemoryOne.from_env(IteratedMatrixGame(3), p=(0.5,) * 4, p0=0.5)
     first, second = (actions_at(agent, jnp.full(64, 4), key=k) for k in (0, 1))
     assert 16 <= first.sum() <= 48  # four standard deviations about 32

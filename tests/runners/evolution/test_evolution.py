@@ -89,7 +89,7 @@ def test_fitness_is_the_mean_reward_per_step_and_larger_is_better(against_a_defe
 
 
 def test_duplicate_members_are_worth_the_same(against_a_defector):
-    """D-05: by common random numbers."""
+    """By common random numbers."""
     fitness = generation(against_a_defector, [0.0] * 4).fitness[0]
     assert len(set(fitness.tolist())) == 1
 
@@ -102,7 +102,6 @@ def test_without_common_random_numbers_duplicates_differ():
 
 
 def test_action_noise_is_new_in_each_generation_and_per_opponent(against_a_defector):
-    """D-05, D-07."""
     played = [generation(against_a_defector, [0.0] * 4, e) for e in range(2)]
     assert played[0].fitness[0][0] != played[1].fitness[0][0]
     # [members * opponents, games, players]: the first member's opponents.

@@ -44,7 +44,6 @@ def test_the_families_are_those_of_evosax_own_constructors(name):
     ],
 )
 def test_case_underscores_and_hyphens_do_not_matter_and_aliases_are_known(name, own):
-    """A82."""
     assert families.find(name) == own
 
 

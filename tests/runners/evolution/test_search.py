@@ -138,7 +138,7 @@ FAMILIES = {
 @pytest.mark.slow
 @pytest.mark.parametrize("name", families.names())
 def test_every_strategy_of_evosax_improves_a_quadratic(name):
-    """T12. From a distance of 24 (the start is 0, of six numbers, twice 2 squared)."""
+    """From a distance of 24 (the start is 0, of six numbers, twice 2 squared)."""
     solution = [jnp.zeros(6)]
     bounds = {"init_min": 0.0, "init_max": 4.0} if name == "RandomSearch" else {}
     if name == "LM_MA_ES":
@@ -290,7 +290,6 @@ def test_w_decay_takes_the_mean_square_off_and_mean_reduce_the_mean():
     ],
 )
 def test_what_a_strategy_cannot_do_is_an_error_that_says_so(options, words):
-    """A78, A82, T12."""
     with pytest.raises(ValueError, match=words):
         Search(ESOptions(**options))
 

@@ -81,7 +81,7 @@ def assert_equal_states(a, b, names=("params", "opt_state", "timesteps")):
 
 @pytest.mark.slow
 def test_a_learner_is_bit_for_bit_what_it_was_when_it_stopped():
-    """D-38: four inner episodes of which two teach, and a trial of two."""
+    """Four inner episodes of which two teach, and a trial of two."""
     stopped = after_a_trial("agent2.stop_after=2")
     shorter = after_a_trial("num_outer_steps=2")
     whole = after_a_trial()
@@ -92,7 +92,7 @@ def test_a_learner_is_bit_for_bit_what_it_was_when_it_stopped():
 
 @pytest.mark.slow
 def test_a_drawn_learning_rate_equals_a_configured_one():
-    """D-16: a draw from [eta, eta] is a run with eta; the sign is the learner's."""
+    """A draw from [eta, eta] is a run with eta; the sign is the learner's."""
     drawn = after_a_trial("agent2.sample.learning_rate={log_uniform: [0.05, 0.05]}")
     given = after_a_trial("agent2.learning_rate=0.05")
     assert_equal_states(drawn, given, ("params", "opt_state", "hyper"))
@@ -100,7 +100,7 @@ def test_a_drawn_learning_rate_equals_a_configured_one():
 
 @pytest.mark.slow
 def test_a_run_equals_the_one_that_is_given_the_rate_that_was_drawn():
-    """D-16: the draw is read off, and given to the learner's config instead."""
+    """The draw is read off, and given to the learner's config instead."""
     words = ("agent2.sample={learning_rate: {log_uniform: [1e-3, 1]}}",)
     drawn = after_a_trial(*words)
     rate = float(drawn.hyper["learning_rate"])

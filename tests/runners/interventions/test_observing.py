@@ -40,7 +40,7 @@ def experience(observe, num_games=3, params=PARAMS):
 
 
 def test_the_payoff_shown_is_the_one_that_is_paid():
-    """D-40: what is appended equals the game's payoff, in every game and step."""
+    """What is appended equals the game's payoff, in every game and step."""
     drawn = PayoffSampler(PayoffNoise(-0.5, 0.5), players=(1,))(
         jax.random.key(3), PARAMS
     )

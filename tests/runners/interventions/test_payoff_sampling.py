@@ -33,7 +33,7 @@ def drawn(sampler, n, params=PARAMS):
 
 
 def test_ten_thousand_dilemmas_are_strict():
-    """D-17: T > R > P > S and 2 R > T + S, and everybody is paid symmetrically."""
+    """T > R > P > S and 2 R > T + S, and everybody is paid symmetrically."""
     tables = drawn(PayoffSampler(PrisonersDilemmas(-5.0, 0.0)), 10_000)
     r, s, t, p = tables[:, 0, 0], tables[:, 1, 0], tables[:, 2, 0], tables[:, 3, 0]
     assert (t > r).all()
@@ -91,7 +91,7 @@ def experiment(per_opponent=True, draw=None, opponents=3):
 
 
 def test_opponents_get_draws_of_their_own_or_share_one_and_trials_differ():
-    """D-17, D-40: neither one draw for all opponents, nor one for all trials."""
+    """Neither one draw for all opponents, nor one for all trials."""
     state = experiment().init(KEY, PARAMS)
     params, axis = trial_params(experiment(), state)
     assert axis == 0

@@ -46,7 +46,7 @@ def trial(env, order, e):
 
 @pytest.mark.parametrize(("e", "least", "most"), [(0, 32, 32), (2, 8, 24), (4, 0, 0)])
 def test_the_borrower_acts_and_learns_where_it_has_borrowed(e, least, most):
-    """D-30: by the keys of the games; lanes of the other are not valid."""
+    """By the keys of the games; lanes of the other are not valid."""
     env, both = slots()
     played = trial(env, both, e)
     mine, theirs = (x.sample for x in played.experiences)
@@ -134,7 +134,7 @@ def test_a_config_resets_an_agent(reset):
 
 
 def test_a_schedule_of_an_agent_that_starts_afresh_ends_with_its_life():
-    """D-41: a co-player that lives for three trials plans three updates."""
+    """A co-player that lives for three trials plans three updates."""
     words = ("agent2.reset=3", "agent2.learning_rate_end=0", "total_timesteps=1000")
     plan = prepare(load([*THREE, *words]))
     first, second, _ = (slot.agent.config.num_updates for slot in plan.experiment.slots)

@@ -71,7 +71,7 @@ def expected_fitness(runner, members, updates=3):
 
 @pytest.mark.slow
 def test_every_individual_trains_from_a_clean_copy_with_its_own_values(searched):
-    """M3, M4: the last one of the last generation too, and nothing leaks to it."""
+    """The last one of the last generation too, and nothing leaks to it."""
     runner, seen, _, _ = searched
     for _, members, judged in seen[:2]:
         fitness = np.asarray(judged.statistics["mean_eval_reward"])
@@ -84,7 +84,7 @@ def test_every_individual_trains_from_a_clean_copy_with_its_own_values(searched)
 
 @pytest.mark.slow
 def test_parameters_and_two_hyperparameters_get_three_values(searched):
-    """M1: a value is never that of another target."""
+    """A value is never that of another target."""
     runner, seen, _, _ = searched
     parent, members, _ = seen[0]
     solution = jax.tree.map(lambda x: x[0], members)
@@ -105,7 +105,7 @@ def test_parameters_and_two_hyperparameters_get_three_values(searched):
 
 
 def test_keys_advance_from_generation_to_generation_and_follow_the_seed(searched):
-    """M2: the noise of a generation is its own."""
+    """The noise of a generation is its own."""
     _, seen, _, _ = searched
     keys = [
         jax.random.key_data(key).tolist()
@@ -125,7 +125,7 @@ def test_keys_advance_from_generation_to_generation_and_follow_the_seed(searched
 
 
 def test_only_parameters_of_the_policy_are_searched(searched):
-    """M8: a critic that no action depends on has no dimension."""
+    """A critic that no action depends on has no dimension."""
     runner, _, _, _ = searched
     assert runner.total_n_params == 1
     assert runner.strategy.num_dims == 3
@@ -154,7 +154,7 @@ def test_the_log_holds_fitness_as_it_is_and_never_a_rank(searched):
 
 
 def test_the_best_is_evaluated_again_and_returned_with_the_mean(searched):
-    """M5, M9, M10: what is returned is what was found, with every key that is read."""
+    """What is returned is what was found, with every key that is read."""
     runner, seen, _, (train, evaluation) = searched
     fitness = np.stack([j.statistics["mean_eval_reward"] for _, _, j in seen[:2]])
     assert train["best"]["fitness"] == pytest.approx(fitness.max())
@@ -298,7 +298,7 @@ def test_the_state_of_a_hook_spans_inner_loops_if_its_scope_is_the_run():
     ],
 )
 def test_what_cannot_be_searched_is_an_error(targets, config, said):
-    """M7: a typo never makes a new attribute."""
+    """A typo never makes a new attribute."""
     with pytest.raises(ValueError, match=said):
         make(*targets, **config)
 
@@ -329,7 +329,6 @@ def test_every_run_adds_its_generations(searched):
 
 
 def test_a_search_that_goes_on_ends_with_the_same_bits():
-    """T2."""
     whole = make("parameters", RATE, ENTROPY, iterations=4)
     wanted = whole.run()
     first = make("parameters", RATE, ENTROPY, iterations=4)

@@ -51,7 +51,7 @@ def test_every_generation_is_a_row_of_its_metrics(searched):
 
 @pytest.mark.slow
 def test_results_hold_both_dicts_and_the_final_evaluation_is_logged(searched):
-    """M9, M10: the last record is there, and what the command line prints exists."""
+    """The last record is there, and what the command line prints exists."""
     _, run = searched
     results = json.loads(run.results.read_text())
     assert results["train"]["step"] == 3
@@ -69,7 +69,7 @@ def test_results_hold_both_dicts_and_the_final_evaluation_is_logged(searched):
 def test_a_search_that_was_stopped_goes_on_with_the_same_bits(
     searched, paxrun, tmp_path, monkeypatch
 ):
-    """T2: Ctrl-C ends at the next generation; `paxrun resume` finishes the run."""
+    """Ctrl-C ends at the next generation; `paxrun resume` finishes the run."""
     _, whole = searched
     path = tmp_path / "part"
     told = []

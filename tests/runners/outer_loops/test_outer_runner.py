@@ -83,7 +83,7 @@ def test_a_runner_without_run_cannot_be_made():
 
 
 def test_a_hyperparameter_is_set_by_name_and_used(trained):
-    """Row 38; M15: the learner reads it from then on."""
+    """The learner reads it from then on."""
     runner = online()
     runner.agent.set_hyperparam("lr", 2.0)
     runner.agent.set_hyperparam("env.unit", 10.0)

@@ -19,7 +19,7 @@ from runners.search.outer_options import ESConfig
     ],
 )
 def test_a_value_is_in_its_range_whatever_the_search_does(dim, z):
-    """M6: a learning rate is never negative, a batch size never 0."""
+    """A learning rate is never negative, a batch size never 0."""
     assert dim.low <= dim.value(z) <= dim.high
     assert dim.low <= float(dim.value(jnp.float32(z), jnp)) <= dim.high * (1 + 1e-6)
 
