@@ -29,10 +29,10 @@ if TYPE_CHECKING:
         shard_pytree,
     )
     from runners.engine.statistics import EpisodeStats, EvalMetrics
+    from runners.launch import run, run_plan
     from runners.planning.plan import Plan, prepare
     from runners.search.dims import SearchDim
     from runners.search.outer_options import ESConfig, OuterConfig
-    from runners.session.launch import run, run_plan
     from runners.session.loop import Observer
     from runners.session.outcome import Outcome
     from runners.session.runner_config import RunnerConfig
@@ -121,8 +121,8 @@ _LAZY = {
     "register_algorithm": "runners.views.on_policy.setup",
     "replicate": "runners.engine.devices",
     "replicate_on_mesh": "runners.engine.placement",
-    "run": "runners.session.launch",
-    "run_plan": "runners.session.launch",
+    "run": "runners.launch",
+    "run_plan": "runners.launch",
     "shard_pytree": "runners.engine.placement",
     "split_key_across_devices": "runners.engine.devices",
     "train_chunk": "runners.engine.experiment",

@@ -227,7 +227,7 @@ def play_with_a_stop(words: tuple[str, ...]) -> Result:
         stopped = runners.run(*QUIET, *words, run_dir=folder, observer=Stops())
         assert stopped.interrupted
         plan, run_dir = plan_of_run(folder)
-        from runners.session.launch import resume_plan
+        from runners.launch import resume_plan
 
         resume_plan(plan, run_dir)
         return of_run(run_dir)

@@ -21,6 +21,19 @@ TEXTS = sorted(
     and "__pycache__" not in path.parts
 ) + sorted(path for path in ROOT.glob("*") if path.suffix in {".md", ".toml", ".cff"})
 
+#: Rooms of a package from the bottom up: each imports itself and those before it.
+ROOMS = {
+    "paxenv_agents": (
+        *("ops", "types", "structure", "agent", "registry", "networks", "engine"),
+        *("strategies", "from_function", "learners", "exact", "catalogue", "weights"),
+        "testing",
+    ),
+    "runners": (
+        *("engine", "search", "config", "storage", "planning", "session", "report"),
+        *("views", "launch", "cli", "__main__"),
+    ),
+}
+
 MAX_LINES = 700
 MAX_FUNCTION_LINES = 60
 
@@ -126,6 +139,76 @@ def test_imports_go_one_way():
             if name.partition(".")[0] in forbidden
         ]
     assert upward == []
+
+
+def named(tree):
+    """Returns the dotted names that a module imports, by `importlib` too."""
+    names = []
+    for node in ast.walk(tree):
+        names += imported(node)
+        is_call = isinstance(node, ast.Call) and node.args
+        if is_call and ast.unparse(node.func).endswith("import_module"):
+            names += [a.value for a in node.args if isinstance(a, ast.Constant)]
+    return names
+
+
+def room(package, name):
+    """Returns the room in which a dotted name lies, None outside of the package."""
+    first, _, rest = name.partition(".")
+    place = rest.partition(".")[0]
+    return place if first == package and place in ROOMS[package] else None
+
+
+@pytest.mark.parametrize("package", ROOMS)
+def test_every_module_lies_in_a_room(package):
+    places = {
+        path.relative_to(ROOT / package).with_suffix("").parts[0]
+        for path in MODULES
+        if path.is_relative_to(ROOT / package)
+    }
+    assert places == {*ROOMS[package], "__init__"}
+
+
+@pytest.mark.parametrize("package", ROOMS)
+def test_rooms_import_only_rooms_below(package):
+    order = ROOMS[package]
+    upward = []
+    for path in MODULES:
+        own = room(package, ".".join(path.relative_to(ROOT).with_suffix("").parts))
+        if own is not None:
+            found = {name: room(package, name) for name in named(parse(path))}
+            upward += [
+                f"{relative(path)} imports {name}"
+                for name, other in found.items()
+                if other is not None and order.index(other) > order.index(own)
+            ]
+    assert upward == []
+
+
+def dotted(path):
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(
+        ".__init__"
+    )
+
+
+def test_modules_import_one_another_in_no_circle():
+    modules = {dotted(path): path for path in MODULES}
+    below = {
+        name: {
+            other
+            for dependency in named(parse(path))
+            for other in (dependency, dependency.rpartition(".")[0])
+            if other in modules and other != name
+        }
+        for name, path in modules.items()
+        if path.name != "__init__.py"
+    }
+    while True:
+        ends = {name for name, others in below.items() if not others & below.keys()}
+        if not ends:
+            break
+        below = {name: others for name, others in below.items() if name not in ends}
+    assert {name: sorted(others & below.keys()) for name, others in below.items()} == {}
 
 
 def test_no_game_imports_another_game():
@@ -249,6 +332,18 @@ def test_nothing_forbidden_is_written_anywhere(what):
         for path in TEXTS
         for number, line in enumerate(path.read_text("utf-8").splitlines(), 1)
         if re.search(FORBIDDEN[what], line)
+    ]
+    assert found == []
+
+
+def test_no_docstring_begins_with_the_number_of_a_ticket():
+    found = [
+        f"{relative(path)}: {text[:40]}"
+        for path in (*MODULES, *(ROOT / "tests").rglob("*.py"))
+        for node in ast.walk(parse(path))
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
+        and (text := ast.get_docstring(node))
+        and re.match(r"[A-Z]{1,2}-?\d{1,3}[:;,.]", text)
     ]
     assert found == []
 

@@ -244,12 +244,13 @@ class CoinGame(Environment):
     def render_ansi(self, frame: Frame) -> str:
         from paxenv.rendering import coin_game as picture
 
-        return picture.text(self, frame)
+        clock = self.num_inner_steps, self.num_outer_steps
+        return picture.text(self.rules, frame, clock, self.action_names(0))
 
     def render_rgb(self, frame: Frame) -> np.ndarray:
         from paxenv.rendering import coin_game as picture
 
-        return picture.rgb(self, frame)
+        return picture.rgb(self.rules, frame)
 
     @property
     def _num_planes(self) -> int:

@@ -142,7 +142,7 @@ def resume(run_dir: str, which: str, as_json: bool) -> None:
     if status == "finished":
         _say_finished(run)
         return
-    from runners.session.launch import resume_plan
+    from runners.launch import resume_plan
     from runners.storage.checkpoints.store import CheckpointError
 
     step = int(which) if which.isdigit() else which
@@ -204,7 +204,7 @@ def run_experiment(words: tuple[str, ...], options: dict[str, Any]) -> None:
     if dry_run:
         _show(plan, as_json)
         return
-    from runners.session.launch import resume_plan, run_plan
+    from runners.launch import resume_plan, run_plan
     from runners.session.resuming import opened, start
     from runners.storage.checkpoints.store import CheckpointError
 
@@ -244,7 +244,7 @@ def _finish(outcome: Any, run_dir: Any, as_json: bool) -> None:
         result = {**outcome.as_dict(), "run_dir": str(run_dir.path)}
         click.echo(json.dumps(result, indent=2, allow_nan=False))
     elif outcome.plan.config.runner in OUTER_LOOPS:
-        from runners.report.outer_loops import print_outcome
+        from runners.views.outer_loops.report import print_outcome
 
         print_outcome(outcome, run_dir)
     else:

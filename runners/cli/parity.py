@@ -123,8 +123,8 @@ def _run(name: str, plan: Any, quick: bool, folder: Path | None) -> dict[str, An
     """Runs one experiment, prints its findings and returns them as plain data."""
     from runners.cli.errors import failed_runs
     from runners.cli.progress import ProgressObserver
+    from runners.launch import run_plan
     from runners.report import parity
-    from runners.session.launch import run_plan
     from runners.session.resuming import opened
 
     command = f"paxrun parity {name}" + (" --quick" if quick else "")

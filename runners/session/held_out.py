@@ -12,7 +12,7 @@ from runners.engine.rows import FINITE
 from runners.engine.statistics import Estimate, estimates
 from runners.planning.plan import Plan, prepare
 from runners.session.evaluation import play_once
-from runners.session.launch import program_of
+from runners.session.training import program_of
 from runners.storage.run_dir import RunDir
 
 

@@ -1,15 +1,19 @@
 """One plan in training: what is logged, evaluated and saved on the way."""
 
 import dataclasses
+import functools
 import math
 from collections.abc import Callable
 from pathlib import Path
 
+import jax
 import numpy as np
 
+from runners.config import ConfigError
 from runners.config.schema import as_dict
+from runners.engine.experiment import begun
 from runners.engine.joined_rows import JoinedRows
-from runners.engine.program import Program
+from runners.engine.program import Program, initial_state, run_keys
 from runners.planning.plan import Plan
 from runners.search.best import PROGRESS, BestMember, best_members
 from runners.session import models
@@ -23,6 +27,25 @@ from runners.storage.sinks import Position
 
 #: What "best" compares, larger is better.
 BEST_METRIC = "episode/return/player_1"
+
+
+def program_of(plan: Plan) -> Program:
+    """Returns the program of a plan before its first iteration.
+
+    Raises:
+        ConfigError: If weights that the plan names cannot be loaded.
+    """
+    config = plan.config
+    keys = run_keys(config.seed, config.num_seeds, evaluation=config.runner == "eval")
+    state = initial_state(plan.experiment, keys, plan.params)
+    try:
+        state = models.with_models(plan, state)
+    except ValueError as error:
+        raise ConfigError(str(error)) from error
+    if plan.evolves and any(agent.model_path for agent in config.agents):
+        # A search begins where the weights are.
+        state = jax.vmap(functools.partial(begun, plan.experiment))(state)
+    return Program(plan.experiment, state)
 
 
 @dataclasses.dataclass

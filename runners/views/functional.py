@@ -21,9 +21,9 @@ from runners.session.runner_config import (
     num_games,
     params_of,
 )
-from runners.session.trainer import COUNT, RETURN, Callback, Trainer
 from runners.storage.places import not_empty
 from runners.storage.run_dir import RunDir
+from runners.views.trainer import COUNT, RETURN, Callback, Trainer
 
 
 class PPOTrainState(NamedTuple):

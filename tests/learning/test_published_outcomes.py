@@ -10,8 +10,8 @@ import pytest
 from runners.config import load
 from runners.planning.plan import prepare
 from runners.session.evaluation import Evaluation
-from runners.session.launch import program_of
 from runners.session.loop import Loop
+from runners.session.training import program_of
 
 NUM_SEEDS, ENOUGH = 10, 8
 

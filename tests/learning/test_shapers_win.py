@@ -5,7 +5,7 @@ import pytest
 
 from runners.config import load
 from runners.planning.plan import prepare
-from runners.session.launch import program_of
+from runners.session.training import program_of
 
 ITERATIONS, LAST = 60, 20
 

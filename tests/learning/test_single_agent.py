@@ -6,8 +6,8 @@ import pytest
 from runners.config import load
 from runners.planning.plan import prepare
 from runners.session.evaluation import Evaluation
-from runners.session.launch import program_of
 from runners.session.loop import Interval, Loop, Task
+from runners.session.training import program_of
 
 RETURN = "episode/return/player_1"
 #: Continuous integration trains seed 0; `pytest -m full` trains all three.

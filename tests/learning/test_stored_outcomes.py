@@ -11,8 +11,8 @@ from runners.config import load_small
 from runners.engine.statistics import estimate
 from runners.planning.plan import prepare
 from runners.session.evaluation import Evaluation
-from runners.session.launch import program_of
 from runners.session.loop import Loop
+from runners.session.training import program_of
 
 #: Bands against a thousand learners, where those of the files leave room for few.
 TIGHT = {

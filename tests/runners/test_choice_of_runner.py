@@ -8,7 +8,7 @@ from runners import Frozen, Gradient
 from runners.config import load
 from runners.planning.plan import prepare
 from runners.search.evolution import Evolution
-from runners.session.launch import program_of
+from runners.session.training import program_of
 
 SIZES = ("num_envs=2", "num_inner_steps=4", "num_seeds=1")
 

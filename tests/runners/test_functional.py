@@ -299,7 +299,7 @@ TRAINERS = {
 SCRIPT = """
 import os, signal, sys
 from test_functional import TRAINERS, train
-import runners.session.trainer as trainer
+import runners.views.trainer as trainer
 name, folder, kill_at = sys.argv[1], sys.argv[2], int(sys.argv[3])
 save = trainer.Trainer._save
 def killed(self, store):

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from runners.config import load
+from runners.launch import run_plan
 from runners.planning.plan import prepare
-from runners.session.launch import run_plan
 from runners.session.loop import NonFiniteError
 from runners.storage.jsonl import read_rows
 from runners.storage.run_dir import RunDir

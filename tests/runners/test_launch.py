@@ -9,9 +9,9 @@ import pytest
 
 from runners.config import ConfigError, load
 from runners.engine.program import run_keys
+from runners.launch import Observer, run_plan
 from runners.planning.plan import prepare
-from runners.session.launch import Observer, program_of, run_plan
-from runners.session.training import is_due
+from runners.session.training import is_due, program_of
 from runners.storage.jsonl import read_rows
 from runners.storage.run_dir import RunDir
 

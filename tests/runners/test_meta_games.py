@@ -16,7 +16,7 @@ from paxenv_agents.engine.play import play_trial
 from runners.config import ConfigError, load
 from runners.engine.experiment import train_chunk
 from runners.planning.plan import prepare
-from runners.session.launch import program_of
+from runners.session.training import program_of
 
 #: Values start at 0, and advantages are sums of the rewards still to come.
 PLAIN = {

@@ -38,11 +38,11 @@ def nothing_compiles(monkeypatch):
 
     for place in (
         *(
-            "runners.session.launch.program_of",
+            "runners.launch.program_of",
             "runners.views.outer_loops.launch.make_runner",
         ),
         *(
-            "runners.session.trainer.Trainer._program",
+            "runners.views.trainer.Trainer._program",
             "runners.views.on_policy.runner.make_program",
         ),
     ):

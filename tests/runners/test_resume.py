@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 
 from runners.config import ConfigError, load
+from runners.launch import Observer, resume_plan, run_plan
 from runners.planning.plan import prepare
-from runners.session.launch import Observer, program_of, resume_plan, run_plan
 from runners.session.resuming import opened, plan_of_run, start
+from runners.session.training import program_of
 from runners.storage.checkpoints.store import CheckpointStore
 from runners.storage.jsonl import read_rows
 from runners.storage.run_dir import RunDir

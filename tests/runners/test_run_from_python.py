@@ -77,7 +77,7 @@ def test_without_a_folder_the_run_is_kept_as_that_of_the_command_line(
         made.append(make_run_dir())
         return dataclasses.replace(_NOTHING, plan=plan), made[0]
 
-    monkeypatch.setattr("runners.session.launch.run_plan", fake)
+    monkeypatch.setattr("runners.launch.run_plan", fake)
     outcome = runners.run(env="IPD", agent1="AllC", agent2={"name": "AllD"}, eval=True)
     (run,) = runners.find_runs("exp")
     assert run.path == made[0].path

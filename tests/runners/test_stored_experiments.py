@@ -5,7 +5,7 @@ import pytest
 
 from runners.config import experiment_names, load, load_small
 from runners.planning.plan import prepare
-from runners.session.launch import program_of
+from runners.session.training import program_of
 
 TINY = ("num_seeds=2", "num_envs=8", "num_inner_steps=8", "total_timesteps=64")
 

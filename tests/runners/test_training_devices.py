@@ -195,7 +195,7 @@ GREEDY = """
 import dataclasses, functools
 from runners.storage.checkpoints.store import restore_checkpoint
 from runners.config import load
-from runners.session.launch import program_of
+from runners.session.training import program_of
 from runners.planning.plan import prepare
 from runners.storage.run_dir import RunDir
 

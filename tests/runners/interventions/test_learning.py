@@ -19,7 +19,7 @@ from runners.engine.interventions import (
 )
 from runners.engine.outer import Gradient
 from runners.planning.plan import evaluation, prepare
-from runners.session.launch import program_of
+from runners.session.training import program_of
 
 PARAMS = EnvParams(payoff_matrix=[[-1, -1], [-3, 0], [0, -3], [-2, -2]])
 KEY = jax.random.key(5)

@@ -1,7 +1,6 @@
 """One run from plan to results: train or evaluate, log, save, draw."""
 
 import contextlib
-import functools
 import time
 import warnings
 from collections.abc import Callable
@@ -14,16 +13,14 @@ import numpy as np
 from runners.config import ConfigError, load
 from runners.config.schema import OUTER_LOOPS
 from runners.engine.devices import ensure_devices
-from runners.engine.experiment import begun
-from runners.engine.program import Program, initial_state, run_keys
+from runners.engine.program import Program
 from runners.engine.statistics import estimates
 from runners.planning.plan import Plan, prepare
 from runners.report import plots
-from runners.session import models
 from runners.session.evaluation import play_once
 from runners.session.loop import Interrupt, Observer
 from runners.session.outcome import Ended, Outcome
-from runners.session.training import Training
+from runners.session.training import Training, program_of
 from runners.storage.jsonl import JsonLines, read_rows
 from runners.storage.places import check_ready, locked
 from runners.storage.run_dir import RunDir
@@ -156,25 +153,6 @@ def resume_plan(
         training.restore(which)
         run_dir.write_meta(status="running", resumed_from=program.env_steps)
         return _run(plan, program, run_dir, observer, began, training)
-
-
-def program_of(plan: Plan) -> Program:
-    """Returns the program of a plan before its first iteration.
-
-    Raises:
-        ConfigError: If weights that the plan names cannot be loaded.
-    """
-    config = plan.config
-    keys = run_keys(config.seed, config.num_seeds, evaluation=config.runner == "eval")
-    state = initial_state(plan.experiment, keys, plan.params)
-    try:
-        state = models.with_models(plan, state)
-    except ValueError as error:
-        raise ConfigError(str(error)) from error
-    if plan.evolves and any(agent.model_path for agent in config.agents):
-        # A search begins where the weights are.
-        state = jax.vmap(functools.partial(begun, plan.experiment))(state)
-    return Program(plan.experiment, state)
 
 
 def _run(
