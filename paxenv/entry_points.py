@@ -10,7 +10,6 @@ A distribution offers them in its `pyproject.toml`:
 """
 
 import dataclasses
-import importlib
 import re
 from collections.abc import Callable
 from importlib import metadata
@@ -58,7 +57,7 @@ def plugins() -> tuple[Plugin, ...]:
     Importing nothing of theirs, it lists games first, then agents.
     """
     # Agents are registered by the package above this one.
-    importlib.import_module("paxenv_agents")
+    registry.import_agents()
     return tuple(plugin for kind in GROUPS for plugin in _FOUND.get(kind, ()))
 
 

@@ -64,6 +64,15 @@ class UnknownOptionError(TypeError, ValueError):
 _GAMES: dict[str, GameSpec] = {}
 
 
+def import_agents(module: str = "") -> Any:
+    """Returns `paxenv_agents` or a module of it.
+
+    Agents lie above games. Adapters that seat agents get them here, when they need
+    them, and nowhere else.
+    """
+    return importlib.import_module(f"paxenv_agents.{module}".rstrip("."))
+
+
 def register(spec: GameSpec) -> None:
     """Adds a game, replacing one of the same id."""
     _GAMES[spec.id] = spec

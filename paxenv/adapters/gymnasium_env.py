@@ -4,11 +4,11 @@ from typing import Any
 
 import gymnasium
 
+from paxenv import registry
 from paxenv.adapters import infos, pictures
 from paxenv.adapters.actions import checked_action
 from paxenv.adapters.forking import StaysUnforked, check_not_forked
 from paxenv.adapters.horizons import HasHorizon
-from paxenv.adapters.opponents import make_single_player
 from paxenv.adapters.stream import Stream, as_observation, as_space
 
 
@@ -34,7 +34,8 @@ class GymnasiumEnv(  # pyright: ignore[reportIncompatibleVariableOverride]
     Args:
         game_id: Id of the game, such as `"IPD"`.
         player: Our seat, from 0.
-        opponent: Who plays the other seats; see `opponents.make_single_player`.
+        opponent: Who plays the other seats; see
+            `paxenv_agents.opponents.make_single_player`.
         opponent_learns: Whether it learns within the trial.
         info: `"flat"` for info without dictionaries inside, or `"nested"`.
         render_mode: None, `"rgb_array"` or `"ansi"`.
@@ -64,7 +65,7 @@ class GymnasiumEnv(  # pyright: ignore[reportIncompatibleVariableOverride]
     ) -> None:
         check_not_forked()
         self.render_mode = pictures.check_render_mode(render_mode)
-        self.native = make_single_player(
+        self.native = registry.import_agents("opponents").make_single_player(
             game_id, player, opponent, opponent_learns, **options
         )
         self._player = f"player {player}"

@@ -11,12 +11,11 @@ from gymnasium.error import ResetNeeded
 from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 
-from paxenv import keys, missing, scalars, spaces
+from paxenv import keys, missing, registry, scalars, spaces
 from paxenv.adapters import horizons, infos, lanes, pictures
 from paxenv.adapters.actions import checked_actions
 from paxenv.adapters.arrays import check_arrays, convert
 from paxenv.adapters.forking import StaysUnforked, check_not_forked
-from paxenv.adapters.opponents import make_single_player
 from paxenv.adapters.stream import draw_seed
 
 
@@ -34,7 +33,8 @@ class GymnasiumVectorEnv(  # pyright: ignore[reportIncompatibleVariableOverride]
         game_id: Id of the game, such as `"IPD"`.
         num_envs: The number of lanes.
         player: Our seat, from 0.
-        opponent: Who plays the other seats; see `opponents.make_single_player`.
+        opponent: Who plays the other seats; see
+            `paxenv_agents.opponents.make_single_player`.
         opponent_learns: Whether it learns within the trial.
         autoreset_mode: When the next trial is opened, as an `AutoresetMode` or its
             value: in the step after the end (`"NextStep"`), whose action is ignored;
@@ -84,7 +84,7 @@ class GymnasiumVectorEnv(  # pyright: ignore[reportIncompatibleVariableOverride]
         self.form = infos.check_form(info)
         self.render_mode = pictures.check_render_mode(render_mode)
         options = horizons.with_max_episode_steps(game_id, max_episode_steps, options)
-        self.native = make_single_player(
+        self.native = registry.import_agents("opponents").make_single_player(
             game_id, player, opponent, opponent_learns, **options
         )
         self._player = f"player {player}"

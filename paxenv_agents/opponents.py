@@ -1,6 +1,5 @@
 """Who plays the other seats of a single-agent environment."""
 
-import importlib
 import os
 from typing import Any
 
@@ -8,6 +7,13 @@ import jax
 
 from paxenv import keys, registry
 from paxenv.single_player import CO_PLAYER_SEED, SinglePlayer
+from paxenv_agents import weights
+from paxenv_agents.agent import Agent
+from paxenv_agents.engine import learning_co_players
+from paxenv_agents.engine.one_of import OneOf
+from paxenv_agents.from_function import FromFunction
+from paxenv_agents.registry import make_agent
+from paxenv_agents.types import TrainingState
 
 #: Players' weights are saved under this suffix.
 CHECKPOINT_SUFFIX = ".msgpack"
@@ -84,14 +90,13 @@ def _learning(
     opponent: Any, agents: tuple[Any, ...], env: Any
 ) -> tuple[tuple[Any, ...], Any]:
     """Returns the opponents as they learn within a trial, and how they do."""
-    module = importlib.import_module("paxenv_agents.engine.learning_co_players")
     types = " and ".join(type(agent).__name__ for agent in agents)
     named = opponent if isinstance(opponent, str) else types
-    module.check(agents, env.num_inner_steps, env.num_outer_steps, named)
+    learning_co_players.check(agents, env.num_inner_steps, env.num_outer_steps, named)
     made = tuple(agent.planned(env.num_outer_steps).sized(1) for agent in agents)
     has_state = isinstance(opponent, tuple) or _is_path(opponent)
     afresh = tuple(agent.learns and not has_state for agent in made)
-    return made, module.LearningCoPlayers(afresh)
+    return made, learning_co_players.LearningCoPlayers(afresh)
 
 
 def _agent(opponent: Any, env: Any, player: int) -> Any:
@@ -101,11 +106,9 @@ def _agent(opponent: Any, env: Any, player: int) -> Any:
     if _is_path(opponent):
         return _saved(opponent, env, player)
     if isinstance(opponent, str):
-        agents = importlib.import_module("paxenv_agents")
-        return agents.make_agent(opponent, env, player)
+        return make_agent(opponent, env, player)
     if callable(opponent) and not isinstance(opponent, type):
-        module = importlib.import_module("paxenv_agents.from_function")
-        return module.FromFunction.from_env(env, player, function=opponent)
+        return FromFunction.from_env(env, player, function=opponent)
     raise ValueError(
         "opponent must be the name of an agent, an agent, a pair (agent, training "
         "state), the path of a saved player, a function (obs, key) -> action, or a "
@@ -114,7 +117,6 @@ def _agent(opponent: Any, env: Any, player: int) -> Any:
 
 
 def _saved(path: Any, env: Any, player: int) -> tuple[Any, Any]:
-    weights = importlib.import_module("paxenv_agents.weights")
     try:
         return weights.load_agent(path, env, player)
     except FileNotFoundError as error:
@@ -125,15 +127,12 @@ def _one_of(opponents: Any, env: Any, player: int) -> tuple[Any, Any]:
     if not opponents:
         raise ValueError("opponent: a list must name at least one opponent, got none")
     members, states = zip(*(resolve(o, env, player) for o in opponents), strict=True)
-    one_of = importlib.import_module("paxenv_agents.engine.one_of")
-    types = importlib.import_module("paxenv_agents.types")
-    agent = one_of.OneOf.from_env(env, player, members=members)
-    return agent, types.TrainingState(params=states)
+    agent = OneOf.from_env(env, player, members=members)
+    return agent, TrainingState(params=states)
 
 
 def _is_agent(value: Any) -> bool:
-    agent = importlib.import_module("paxenv_agents.agent")
-    return isinstance(value, agent.Agent)
+    return isinstance(value, Agent)
 
 
 def _is_path(opponent: Any) -> bool:

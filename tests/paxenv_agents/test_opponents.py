@@ -11,8 +11,8 @@ from adapter_cases import assert_same
 
 import paxenv
 import paxenv_agents
-from paxenv.adapters.opponents import make_single_player, resolve
 from paxenv_agents import weights
+from paxenv_agents.opponents import make_single_player, resolve
 
 
 def defect_after_defection(obs: jax.Array, key: jax.Array) -> jax.Array:
