@@ -103,12 +103,12 @@ def __getattr__(name: str) -> Any:
     if name in _LAZY:
         return getattr(importlib.import_module(_LAZY[name]), name)
     if name in agents():
-        return registry.NamedAgent(name)
+        return registry.named(name)
     raise AttributeError(f"module 'paxenv_agents' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__, *agents()})
+    return sorted({*__all__, *agents()})
 
 
 def _add_plugin(name: str, entry_point: str) -> None:

@@ -128,9 +128,26 @@ def make_agent(name: str, env: Any, player: int = 0, **config: Any) -> Any:
         ) from error
 
 
+def named(name: str) -> Any:
+    """Returns what makes the agents of a registered name: their class where it can.
+
+    A name that stands for a class and options of it, as `AllC` does for `Constant` and
+    action 0, is a `NamedAgent`, which makes agents and knows its own as a class does.
+    """
+    from paxenv_agents.agent import Agent
+
+    spec = find(name)
+    made_by = spec.load()
+    is_class = isinstance(made_by, type) and issubclass(made_by, Agent)
+    return made_by if is_class and not spec.kwargs else NamedAgent(name)
+
+
 @dataclasses.dataclass(frozen=True)
 class NamedAgent:
     """A registered agent as a class would be: called, or by `from_env`, it makes one.
+
+    `isinstance(agent, paxenv_agents.AllC)` holds for agents of its class that have the
+    options of its name.
 
     Attributes:
         name: The registered name.
@@ -145,6 +162,17 @@ class NamedAgent:
     def from_env(self, env: Any, player: int = 0, **config: Any) -> Any:
         """Returns `make_agent(name, env, player, **config)`."""
         return make_agent(self.name, env, player, **config)
+
+    def __instancecheck__(self, instance: Any) -> bool:
+        spec = find(self.name)
+        made_by = spec.load()
+        if not (isinstance(made_by, type) and isinstance(instance, made_by)):
+            return False
+        options = (instance, getattr(instance, "config", None))
+        return all(
+            any(getattr(where, key, self) == value for where in options)
+            for key, value in spec.kwargs.items()
+        )
 
 
 def playable(env: Any, player: int = 0) -> list[str]:

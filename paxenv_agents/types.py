@@ -90,3 +90,5 @@ class Sample(NamedTuple):
 
 
 Stats = dict[str, jax.Array]
+#: Numbers of a learner that may change from update to update, float32 scalars by name.
+Hyperparameters = dict[str, jax.Array]

@@ -1,5 +1,32 @@
 """Experiments: who plays what, for how long, and what is kept of it.
 
+Run an experiment, as `paxrun` does:
+    run, load_config, prepare, run_plan, Plan, Observer, Outcome, ConfigError,
+    ExperimentConfig, EnvConfig, AgentConfig, RunDir, find_runs
+
+Put an experiment together by hand, as compiled functions:
+    Experiment, RunState, train_chunk, Slot, Lineup, and the outer optimisers Frozen,
+    Gradient and Evolution; play_episode, play_trial, Sample, TrainingState, MemoryState
+
+Train by one function (`runners.functional`):
+    train_ppo, train_ppo_multigpu, train_dqn, train_sac, RunnerConfig, PPOTrainState,
+    PPOMetricsHistory, DQNTrainResult, SACTrainResult
+
+Train one agent with callbacks (`runners.on_policy`):
+    OnPolicyRunner, EVENTS, register_algorithm
+
+Repeat, change and search trainings (`runners.outer_loops`):
+    OnlineRunner, ESRunner, OuterRunner, OuterConfig, ESConfig, SearchDim, AgentHandle,
+    Hook
+
+Evaluate:
+    evaluate, jit_evaluate, evaluate_agent, play_episodes, EvalMetrics, EpisodeStats,
+    agent_act_fn, AgentActFn, KeyedActFn
+
+Use several devices:
+    ensure_devices, get_num_devices, initialize_distributed, make_mesh, fsdp_sharding,
+    shard_pytree, replicate_on_mesh, replicate, unreplicate, split_key_across_devices
+
 Importing this package starts no JAX: names are loaded when they are used.
 """
 
@@ -32,6 +59,7 @@ if TYPE_CHECKING:
     from runners.launch import run, run_plan
     from runners.planning.plan import Plan, prepare
     from runners.search.dims import SearchDim
+    from runners.search.evolution import Evolution
     from runners.search.outer_options import ESConfig, OuterConfig
     from runners.session.loop import Observer
     from runners.session.outcome import Outcome
@@ -78,6 +106,7 @@ _LAZY = {
     "EnvConfig": "runners.config",
     "EpisodeStats": "runners.engine.statistics",
     "EvalMetrics": "runners.engine.statistics",
+    "Evolution": "runners.search.evolution",
     "Experiment": "runners.engine.experiment",
     "ExperimentConfig": "runners.config",
     "Frozen": "runners.engine.outer",
@@ -145,6 +174,7 @@ __all__ = [
     "EnvConfig",
     "EpisodeStats",
     "EvalMetrics",
+    "Evolution",
     "Experiment",
     "ExperimentConfig",
     "Frozen",
@@ -201,7 +231,13 @@ __all__ = [
 ]
 
 
+#: Modules of the interfaces that others know from elsewhere.
+_VIEWS = ("functional", "on_policy", "outer_loops")
+
+
 def __getattr__(name: str) -> Any:
+    if name in _VIEWS:
+        return importlib.import_module(f"runners.views.{name}")
     if name not in _LAZY:
         raise AttributeError(f"module 'runners' has no attribute {name!r}")
     module, _, attribute = _LAZY[name].partition(":")
@@ -209,4 +245,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*__all__, *_VIEWS})

@@ -8,8 +8,8 @@ import jax
 from paxenv_agents.exact import gradients, proximal, training
 from paxenv_agents.exact.games import Params, Values
 from paxenv_agents.exact.learner import RULES, ExactConfig, ExactLearner
-from paxenv_agents.learners.learner import Hyper
 from paxenv_agents.networks import options
+from paxenv_agents.types import Hyperparameters
 
 
 @dataclasses.dataclass(frozen=True)
@@ -19,7 +19,9 @@ class NaiveExact(ExactLearner):
     Source: Foerster et al., LOLA (2018), section 3.
     """
 
-    def learnt(self, hyper: Hyper, values: Values, params: Params) -> jax.Array:
+    def learnt(
+        self, hyper: Hyperparameters, values: Values, params: Params
+    ) -> jax.Array:
         return training.naive(hyper["learning_rate"])(values, params, 0)
 
 
@@ -56,10 +58,12 @@ class LOLAExact(ExactLearner):
 
     config_class: ClassVar[Any] = LOLAExactConfig
 
-    def initial_hyper(self) -> Hyper:
+    def initial_hyper(self) -> Hyperparameters:
         return self.traced("learning_rate", "lookahead_rate")
 
-    def learnt(self, hyper: Hyper, values: Values, params: Params) -> jax.Array:
+    def learnt(
+        self, hyper: Hyperparameters, values: Values, params: Params
+    ) -> jax.Array:
         method = training.lola(
             hyper["learning_rate"], hyper["lookahead_rate"], self.config.form
         )
@@ -102,10 +106,12 @@ class SOS(ExactLearner):
 
     config_class: ClassVar[Any] = SOSConfig
 
-    def initial_hyper(self) -> Hyper:
+    def initial_hyper(self) -> Hyperparameters:
         return self.traced("learning_rate", "lookahead_rate")
 
-    def learnt(self, hyper: Hyper, values: Values, params: Params) -> jax.Array:
+    def learnt(
+        self, hyper: Hyperparameters, values: Values, params: Params
+    ) -> jax.Array:
         config = self.config
         method = training.sos(
             hyper["learning_rate"], hyper["lookahead_rate"], config.a, config.b
@@ -158,12 +164,14 @@ class POLA(ExactLearner):
 
     config_class: ClassVar[Any] = POLAConfig
 
-    def initial_hyper(self) -> Hyper:
+    def initial_hyper(self) -> Hyperparameters:
         return self.traced(
             "learning_rate", "lookahead_rate", "outer_beta", "inner_beta"
         )
 
-    def learnt(self, hyper: Hyper, values: Values, params: Params) -> jax.Array:
+    def learnt(
+        self, hyper: Hyperparameters, values: Values, params: Params
+    ) -> jax.Array:
         method = proximal.pola(
             hyper["learning_rate"],
             hyper["lookahead_rate"],

@@ -15,10 +15,16 @@ from paxenv.params import as_floats
 from paxenv_agents import structure
 from paxenv_agents.agent import seated
 from paxenv_agents.exact.games import Params, Values, memory_one
-from paxenv_agents.learners.learner import Hyper, Learner
+from paxenv_agents.learners.learner import Learner
 from paxenv_agents.networks import options
 from paxenv_agents.registry import PairingError
-from paxenv_agents.types import MemoryState, Sample, Stats, TrainingState
+from paxenv_agents.types import (
+    Hyperparameters,
+    MemoryState,
+    Sample,
+    Stats,
+    TrainingState,
+)
 
 STATES = ("CC", "CD", "DC", "DD", "START")
 NUM_LOGITS = len(STATES)
@@ -128,7 +134,9 @@ class ExactLearner(Learner, abc.ABC):
         return cls(*spaces, config=config, adapts=adapts, greedy=greedy)
 
     @abc.abstractmethod
-    def learnt(self, hyper: Hyper, values: Values, params: Params) -> jax.Array:
+    def learnt(
+        self, hyper: Hyperparameters, values: Values, params: Params
+    ) -> jax.Array:
         """Returns the own logits after one step.
 
         Args:
@@ -152,7 +160,7 @@ class ExactLearner(Learner, abc.ABC):
             hyper=self.initial_hyper(),
         )
 
-    def initial_hyper(self) -> Hyper:
+    def initial_hyper(self) -> Hyperparameters:
         """Returns the traced options as the config sets them."""
         return self.traced("learning_rate")
 

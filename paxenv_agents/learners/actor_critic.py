@@ -14,12 +14,12 @@ from paxenv import keys, spaces
 from paxenv.wording import counted
 from paxenv_agents.agent import seated
 from paxenv_agents.learners.config import LearnerConfig
-from paxenv_agents.learners.learner import Hyper, Learner
+from paxenv_agents.learners.learner import Learner
 from paxenv_agents.networks import distributions, feed_forward
 from paxenv_agents.networks.distributions import Law, TabulatedLaw
 from paxenv_agents.ops.lookup import look_up
 from paxenv_agents.registry import PairingError
-from paxenv_agents.types import MemoryState, Sample, TrainingState
+from paxenv_agents.types import Hyperparameters, MemoryState, Sample, TrainingState
 
 TIME, GAMES = 0, 1
 
@@ -293,7 +293,7 @@ class ActorCritic(Learner):
 
     # Acting.
 
-    def initial_hyper(self) -> Hyper:
+    def initial_hyper(self) -> Hyperparameters:
         """Returns the traced hyperparameters as the config sets them."""
         return self.traced(
             *("learning_rate", "entropy_coeff", "gamma", "gae_lambda"),

@@ -13,9 +13,7 @@ from paxenv import keys
 from paxenv_agents.agent import Agent
 from paxenv_agents.networks import options
 from paxenv_agents.ops import policy_gradient
-from paxenv_agents.types import MemoryState
-
-Hyper = dict[str, jax.Array]
+from paxenv_agents.types import Hyperparameters, MemoryState
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,7 +39,7 @@ class Learner(Agent):
     def traced_options(self) -> tuple[str, ...]:
         return (*self.initial_hyper(), *self.arithmetic)
 
-    def initial_hyper(self) -> Hyper:
+    def initial_hyper(self) -> Hyperparameters:
         """Returns the traced hyperparameters as the config sets them."""
         return self.traced()
 
@@ -75,7 +73,7 @@ class Learner(Agent):
         """Returns the optimiser; its updates are scaled by the learning rate later."""
         return optax.scale_by_adam(eps=self.config.adam_eps)
 
-    def traced(self, *options: str) -> Hyper:
+    def traced(self, *options: str) -> Hyperparameters:
         """Returns options as traced numbers, None as infinity, and `enabled` as 1."""
         numbers = {name: getattr(self.config, name) for name in options}
         numbers["enabled"] = 1.0
@@ -90,7 +88,12 @@ class Learner(Agent):
         return MemoryState(hidden=hidden, key=keys.typed(key), extras=extras)
 
     def descended(
-        self, hyper: Hyper, params: Any, opt_state: Any, grads: Any, rate: jax.Array
+        self,
+        hyper: Hyperparameters,
+        params: Any,
+        opt_state: Any,
+        grads: Any,
+        rate: jax.Array,
     ) -> tuple[Any, Any, jax.Array]:
         """Returns (params, opt_state, gradient norm) after a step of the optimiser.
 

@@ -13,12 +13,17 @@ from paxenv_agents import structure
 from paxenv_agents.engine.context import Context
 from paxenv_agents.learners import config
 from paxenv_agents.learners.actor_critic import ActorCritic
-from paxenv_agents.learners.learner import Hyper
 from paxenv_agents.learners.lookahead import Lookahead, Seat, logit_share
 from paxenv_agents.networks import options
 from paxenv_agents.networks.options import NetworkConfig
 from paxenv_agents.ops import policy_gradient
-from paxenv_agents.types import MemoryState, Sample, Stats, TrainingState
+from paxenv_agents.types import (
+    Hyperparameters,
+    MemoryState,
+    Sample,
+    Stats,
+    TrainingState,
+)
 
 OPTIMIZERS = ("adam", "sgd")
 
@@ -178,7 +183,7 @@ class LOLA(ActorCritic):
     def check_batch(self, num_steps: int, num_games: int) -> None:
         del num_steps, num_games
 
-    def initial_hyper(self) -> Hyper:
+    def initial_hyper(self) -> Hyperparameters:
         return self.traced(
             "learning_rate", "lr_in", "gamma", "value_coeff", "max_grad_norm"
         )
@@ -322,7 +327,9 @@ class LOLA(ActorCritic):
             seats.append(Seat(model, fit))
         return seats
 
-    def _rates(self, hyper: Hyper, games: Lookahead) -> tuple[jax.Array | None, ...]:
+    def _rates(
+        self, hyper: Hyperparameters, games: Lookahead
+    ) -> tuple[jax.Array | None, ...]:
         """Returns the co-players' step sizes; 0 for those whose learning is off."""
         rates: list[jax.Array | None] = []
         for i, seat in enumerate(games.seats):

@@ -7,8 +7,8 @@ import jax
 import jax.numpy as jnp
 
 from paxenv_agents.learners.config import LearnerConfig
-from paxenv_agents.learners.learner import Hyper
 from paxenv_agents.learners.policy_gradient import Batch, PolicyGradient
+from paxenv_agents.types import Hyperparameters
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,9 +45,11 @@ class Naive(PolicyGradient):
     config_class: ClassVar[type[LearnerConfig]] = NaiveConfig
 
     def policy_objective(
-        self, ratio: jax.Array, advantages: jax.Array, hyper: Hyper
+        self, ratio: jax.Array, advantages: jax.Array, hyper: Hyperparameters
     ) -> jax.Array:
         return ratio * advantages
 
-    def value_error(self, values: jax.Array, batch: Batch, hyper: Hyper) -> jax.Array:
+    def value_error(
+        self, values: jax.Array, batch: Batch, hyper: Hyperparameters
+    ) -> jax.Array:
         return jnp.square(batch.targets - values)

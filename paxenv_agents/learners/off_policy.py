@@ -15,11 +15,17 @@ from paxenv.wording import counted
 from paxenv_agents import structure
 from paxenv_agents.agent import seated
 from paxenv_agents.learners import replay
-from paxenv_agents.learners.learner import Hyper, Learner
+from paxenv_agents.learners.learner import Learner
 from paxenv_agents.learners.replay import Minibatch, Transition
 from paxenv_agents.networks import feed_forward, options
 from paxenv_agents.registry import PairingError
-from paxenv_agents.types import MemoryState, Sample, Stats, TrainingState
+from paxenv_agents.types import (
+    Hyperparameters,
+    MemoryState,
+    Sample,
+    Stats,
+    TrainingState,
+)
 
 BUFFER_SIZE = 100_000
 WARMUP_STEPS = 1_000
@@ -188,7 +194,7 @@ class OffPolicy(Learner):
         config = self.config
         return max(1, math.gcd(config.train_every, config.target_every) // num_games)
 
-    def initial_hyper(self) -> Hyper:
+    def initial_hyper(self) -> Hyperparameters:
         """Returns the traced hyperparameters as the config sets them."""
         return self.traced("learning_rate", "gamma", "tau", "max_grad_norm")
 

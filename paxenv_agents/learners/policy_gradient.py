@@ -11,9 +11,14 @@ from paxenv.environment import where
 from paxenv_agents import structure
 from paxenv_agents.learners import actor_critic, learner
 from paxenv_agents.learners.actor_critic import ActorCritic
-from paxenv_agents.learners.learner import Hyper
 from paxenv_agents.ops import multistep, policy_gradient
-from paxenv_agents.types import MemoryState, Sample, Stats, TrainingState
+from paxenv_agents.types import (
+    Hyperparameters,
+    MemoryState,
+    Sample,
+    Stats,
+    TrainingState,
+)
 
 
 class Batch(NamedTuple):
@@ -48,12 +53,14 @@ class PolicyGradient(ActorCritic):
 
     @abc.abstractmethod
     def policy_objective(
-        self, ratio: jax.Array, advantages: jax.Array, hyper: Hyper
+        self, ratio: jax.Array, advantages: jax.Array, hyper: Hyperparameters
     ) -> jax.Array:
         """Returns what the policy maximises at each step, `[T, E]`."""
 
     @abc.abstractmethod
-    def value_error(self, values: jax.Array, batch: Batch, hyper: Hyper) -> jax.Array:
+    def value_error(
+        self, values: jax.Array, batch: Batch, hyper: Hyperparameters
+    ) -> jax.Array:
         """Returns what the values minimise at each step, `[T, E]`."""
 
     def loss(
@@ -90,7 +97,7 @@ class PolicyGradient(ActorCritic):
             **{k: mean(x) for k, x in self.diagnostics(ratio, state.hyper).items()},
         }
 
-    def diagnostics(self, ratio: jax.Array, hyper: Hyper) -> Stats:
+    def diagnostics(self, ratio: jax.Array, hyper: Hyperparameters) -> Stats:
         """Returns more numbers of each step whose means are worth reporting."""
         del ratio, hyper
         return {}
@@ -203,7 +210,7 @@ class PolicyGradient(ActorCritic):
         )
         return (params, opt_state), {**stats, "grad_norm": norm, "learning_rate": rate}
 
-    def learning_rate(self, hyper: Hyper, step: jax.Array) -> jax.Array:
+    def learning_rate(self, hyper: Hyperparameters, step: jax.Array) -> jax.Array:
         """Returns the rate of optimiser step number `step`, counted from 0."""
         config, start = self.config, hyper["learning_rate"]
         if config.learning_rate_end is None:

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-Hyper = dict[str, jax.Array]
+from paxenv_agents.types import Hyperparameters
 
 #: The entry of `hyper` that holds a drawn stop.
 STOP = "stop_after"
@@ -90,7 +90,7 @@ class DrawnNumbers:
 
     draws: tuple[tuple[str, Uniform | UniformStop], ...]
 
-    def __call__(self, key: jax.Array, hyper: Hyper) -> Hyper:
+    def __call__(self, key: jax.Array, hyper: Hyperparameters) -> Hyperparameters:
         """Returns `hyper` with the drawn numbers."""
         drawn = {
             name: draw(jax.random.fold_in(key, zlib.crc32(name.encode())))
@@ -109,7 +109,7 @@ class HardStop:
 
     after: int | None = None
 
-    def __call__(self, hyper: Hyper, k: jax.Array) -> Hyper:
+    def __call__(self, hyper: Hyperparameters, k: jax.Array) -> Hyperparameters:
         """Returns `hyper` as it is in inner episode `k`."""
         after = hyper[STOP] if self.after is None else self.after
         enabled = jnp.where(k < after, hyper["enabled"], 0.0)

@@ -85,6 +85,18 @@ def test_a_name_makes_an_agent_by_from_env_as_a_class_does():
     assert paxenv_agents.MemoryOne(env=env, p=(1, 0, 1, 0), p0=1) == vector
 
 
+def test_a_name_knows_its_agents_as_a_class_does():
+    env = IteratedMatrixGame(3)
+    for name in ("PPO", "LOLA", "Tabular", "TitForTat", "AllC", "Grim"):
+        agent = make_agent(name, env, player=1)
+        assert isinstance(agent, getattr(paxenv_agents, name)), name
+    assert isinstance(paxenv_agents.LOLA, type)
+    assert not isinstance(make_agent("AllC", env), paxenv_agents.AllD)
+    assert not isinstance(make_agent("TitForTat", env), paxenv_agents.Grim)
+    assert not isinstance(make_agent("PPO", env), paxenv_agents.Tabular)
+    assert isinstance(make_agent("Tabular", env), paxenv_agents.PPO)
+
+
 LEARNERS = {
     "CartPole-v1": ("PPO", "RecurrentPPO", "DQN"),
     "Pendulum-v1": ("PPO", "RecurrentPPO", "SAC"),

@@ -6,12 +6,12 @@ from typing import Any, NamedTuple
 
 import jax
 
+from paxenv_agents.types import Hyperparameters
+
 #: When a hook is called: before an iteration of the inner loop, or after its update.
 EVENTS = ("pre_update", "post_update")
 #: How long a hook's state lives: one inner loop, or all of a run.
 SCOPES = ("loop", "run")
-
-Hyper = dict[str, jax.Array]
 
 
 class HookContext(NamedTuple):
@@ -24,7 +24,7 @@ class HookContext(NamedTuple):
         iteration: The iteration's number in this inner loop, from 0. int32.
     """
 
-    hyper: Hyper
+    hyper: Hyperparameters
     metrics: dict[str, jax.Array]
     iteration: jax.Array
 
@@ -75,7 +75,7 @@ def begin(hooks: tuple[Hook, ...], carried: tuple[Any, ...]) -> tuple[Any, ...]:
 
 def call(
     hooks: tuple[Hook, ...], event: str, states: tuple[Any, ...], context: HookContext
-) -> tuple[tuple[Any, ...], Hyper]:
+) -> tuple[tuple[Any, ...], Hyperparameters]:
     """Calls the hooks of an event in order and returns (states, hyperparameters).
 
     Raises:
