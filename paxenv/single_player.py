@@ -192,7 +192,7 @@ class SinglePlayer:
             for seat, agent in zip(self.seats, self.co_players, strict=True)
         )
         memories = tuple(
-            agent.informed(memory, params.game, seat)
+            agent.observe_params(memory, params.game, seat)
             for seat, agent, memory in zip(
                 self.seats, self.co_players, opened, strict=True
             )

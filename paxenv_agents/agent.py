@@ -282,7 +282,7 @@ class Agent(metaclass=AgentType):
         del eval
         return memory.replace(hidden=jnp.zeros_like(memory.hidden))
 
-    def informed(
+    def observe_params(
         self, memory: MemoryState, params: Any, player: jax.Array | int
     ) -> MemoryState:
         """Returns the memory of one game with what the agent may know of its numbers.
@@ -338,11 +338,13 @@ class Agent(metaclass=AgentType):
         """`reset_memory` over games; `eval` is static."""
         return jax.vmap(lambda m: self.reset_memory(m, eval))(memory)
 
-    def batch_informed(
+    def batch_observe_params(
         self, memory: MemoryState, params: Any, player: jax.Array | int
     ) -> MemoryState:
-        """`informed` over games, which share the numbers."""
-        return jax.vmap(self.informed, in_axes=(0, None, None))(memory, params, player)
+        """`observe_params` over games, which share the numbers."""
+        return jax.vmap(self.observe_params, in_axes=(0, None, None))(
+            memory, params, player
+        )
 
     def batch_value(self, state: TrainingState, obs: Any, memory: MemoryState) -> Any:
         """`value` over games."""

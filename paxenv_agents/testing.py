@@ -12,9 +12,9 @@ import numpy as np
 
 from paxenv import keys, missing, spaces
 from paxenv_agents.agent import Agent
+from paxenv_agents.engine.game_batch import where_games
 from paxenv_agents.engine.lineup import Lineup, Slot
 from paxenv_agents.engine.play import context_of
-from paxenv_agents.engine.table import where_games
 from paxenv_agents.strategies.constant import Random
 from paxenv_agents.types import MemoryState, Sample, TrainingState
 
@@ -134,8 +134,10 @@ def check_agent(
     expected = jax.ShapeDtypeStruct((num_envs, agent.hidden_size), jnp.float32)
     same_avals("init_hidden(num_envs)", hidden, "float32 [num_envs, H]", expected)
     state, memory = jax.jit(agent.batch_init)(key, hidden)
-    told = agent.batch_informed(memory, params, player)
-    same_avals("the memory that informed returns", told, "the memory it took", memory)
+    told = agent.batch_observe_params(memory, params, player)
+    same_avals(
+        "the memory that observe_params returns", told, "the memory it took", memory
+    )
     case = _Case(agent, env, player, params, key, state, told)
     _check_structures(case)
     played = jax.jit(_play, static_argnums=(0, 1, 2))(*case)

@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from paxenv_agents.engine.game_batch import GameBatch
 from paxenv_agents.engine.lineup import Lineup
-from paxenv_agents.engine.table import Table
 from paxenv_agents.types import MemoryState, Sample, TrainingState
 
 
@@ -14,7 +14,7 @@ class Steps(NamedTuple):
     """What the scan over one inner episode stores: `[T, games, ...]`.
 
     Attributes:
-        players: For each chair of a learning slot its part of a `Sample`, else None.
+        players: For each role of a learning slot its part of a `Sample`, else None.
         terminated: How the inner episode ended at this step.
         truncated: The same, by time.
         valid: Whether the step was played.
@@ -43,26 +43,26 @@ class Experience(NamedTuple):
 def record(
     lineup: Lineup,
     params: Any,
-    chair: int,
+    role: int,
     obs: Any,
     acted: tuple[jax.Array, MemoryState],
     reward: jax.Array,
     before: MemoryState,
     next_obs: tuple[Any, ...],
 ) -> Any:
-    """Returns one chair's part of a sample, None if its slot does not learn.
+    """Returns one role's part of a sample, None if its slot does not learn.
 
     Args:
         lineup: Who plays.
         params: The game's numbers.
-        chair: Whose part.
+        role: Whose part.
         obs: What its slot saw before it acted.
         acted: Its (action, memory after it).
         reward: What it was paid.
         before: Its memory before it acted.
         next_obs: What the step led to, for all players, as the game shows it.
     """
-    index, player = lineup.chairs[chair]
+    index, player = lineup.roles[role]
     slot = lineup.slots[index]
     if not slot.learns:
         return None
@@ -75,7 +75,7 @@ def record(
         "behavior_values": memory.extras["values"],
         "hiddens": before.hidden,
         "final_obs": (
-            lineup.observed(chair, next_obs[player], params)
+            lineup.observed(role, next_obs[player], params)
             if slot.agent.stores_final_obs
             else None
         ),
@@ -87,7 +87,7 @@ def gather(
     index: int,
     params: Any,
     state: TrainingState,
-    table: Table,
+    batch: GameBatch,
     steps: Steps,
     is_last: jax.Array,
 ) -> Experience | None:
@@ -98,18 +98,18 @@ def gather(
     ends_here = True if lineup.clock(index) == "inner" else is_last
     truncated = steps.truncated & ends_here
 
-    def final_values(chair: int) -> jax.Array:
-        seen = lineup.observed(chair, table.obs[lineup.chairs[chair][1]], params)
-        value = slot.agent.batch_value(state, seen, table.memories[chair])
+    def final_values(role: int) -> jax.Array:
+        seen = lineup.observed(role, batch.obs[lineup.roles[role][1]], params)
+        value = slot.agent.batch_value(state, seen, batch.memories[role])
         return jnp.where(truncated, value, 0.0)
 
     records = [
         {**steps.players[c], "final_values": final_values(c)}
-        for c in lineup.chairs_of(index)
+        for c in lineup.roles_of(index)
     ]
-    if table.acting is not None:
-        for chair, own in zip(lineup.chairs_of(index), records, strict=True):
-            own["valid"] = steps.valid & table.acting[:, chair]
+    if batch.acting is not None:
+        for role, own in zip(lineup.roles_of(index), records, strict=True):
+            own["valid"] = steps.valid & batch.acting[:, role]
             own["rewards"] = jnp.where(own["valid"], own["rewards"], 0)
     clock = {
         "dones": steps.terminated & ends_here,
@@ -117,14 +117,14 @@ def gather(
         "valid": steps.valid,
         "inner_ends": steps.terminated | steps.truncated,
     }
-    return assemble(lineup, index, params, table, records, clock)
+    return assemble(lineup, index, params, batch, records, clock)
 
 
 def assemble(
     lineup: Lineup,
     index: int,
     params: Any,
-    table: Table,
+    batch: GameBatch,
     records: list[dict[str, Any]],
     clock: dict[str, jax.Array],
 ) -> Experience:
@@ -134,9 +134,9 @@ def assemble(
         lineup: Who plays.
         index: The slot.
         params: The game's numbers.
-        table: The games after the steps.
-        records: For each chair the fields of `Sample` that are its own, `[T, games]`.
-        clock: The fields that its chairs share.
+        batch: The games after the steps.
+        records: For each role the fields of `Sample` that are its own, `[T, games]`.
+        clock: The fields that its roles share.
     """
     slot = lineup.slots[index]
     samples = []
@@ -144,12 +144,12 @@ def assemble(
         if slot.agent.stores_hiddens == "first":
             own = {**own, "hiddens": own["hiddens"][:1]}
         samples.append(Sample(**{**clock, **own}))
-    chairs = lineup.chairs_of(index)
-    seen = [lineup.observed(c, table.obs[lineup.chairs[c][1]], params) for c in chairs]
+    roles = lineup.roles_of(index)
+    seen = [lineup.observed(c, batch.obs[lineup.roles[c][1]], params) for c in roles]
     return Experience(
         sample=_join(samples, axis=1),
         last_obs=_join(seen, axis=0),
-        memory=_join([table.memories[c] for c in chairs], axis=0),
+        memory=_join([batch.memories[c] for c in roles], axis=0),
     )
 
 

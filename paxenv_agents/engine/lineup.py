@@ -1,4 +1,4 @@
-"""Who sits where: slots seat agents at players, a lineup fills a game's table."""
+"""Who plays whom: slots give agents to players, a lineup has a slot for each."""
 
 import dataclasses
 from collections.abc import Callable
@@ -37,10 +37,10 @@ class Slot:
             as that episode lasts.
         observe: `observe(obs, params, game, player) -> obs`, what it sees of a game:
             `game` is the game's index among those it plays at once.
-        borrows: Players of other slots that it plays in some games instead of them:
-            self-play.
-        share: `share(e) -> probability` of that in trial `e`, for each game and
-            borrowed player by itself.
+        self_play_players: Self-play: it takes the places of these players, who belong
+            to other slots, in some of the games.
+        self_play_prob: `self_play_prob(e) -> probability` of that in trial `e`, drawn
+            independently for each game and each of these players.
     """
 
     agent: Agent
@@ -51,8 +51,8 @@ class Slot:
     sampler: Callable[..., Any] | None = None
     schedule: Callable[..., Any] | None = None
     observe: Callable[..., Any] | None = None
-    borrows: tuple[int, ...] = ()
-    share: Callable[..., Any] | None = None
+    self_play_players: tuple[int, ...] = ()
+    self_play_prob: Callable[..., Any] | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "players", tuple(self.players))
@@ -61,11 +61,12 @@ class Slot:
             raise ValueError(
                 f"a slot needs one or more different players, got {self.players}"
             )
-        object.__setattr__(self, "borrows", tuple(self.borrows))
-        if bool(self.borrows) != (self.share is not None):
+        object.__setattr__(self, "self_play_players", tuple(self.self_play_players))
+        if bool(self.self_play_players) != (self.self_play_prob is not None):
             raise ValueError(
-                f"a slot that borrows players needs a share, and the other way round, "
-                f"got borrows={self.borrows}, share={self.share}"
+                "self_play_players and self_play_prob belong together, got "
+                f"self_play_players={self.self_play_players}, "
+                f"self_play_prob={self.self_play_prob}"
             )
         if self.clock not in CLOCKS:
             raise ValueError(f"clock must be one of {CLOCKS}, got {self.clock!r}")
@@ -111,11 +112,14 @@ class Lineup:
                 f"{self.env.name} has players 0 to {self.env.num_players - 1}, each to "
                 f"be seated once; the slots seat {seats}"
             )
-        lent = [p for slot in self.slots for p in slot.borrows]
-        own = any(set(slot.borrows) & set(slot.players) for slot in self.slots)
-        if own or len(set(lent)) != len(lent) or not set(lent) <= set(seats):
+        others = [p for slot in self.slots for p in slot.self_play_players]
+        own = any(
+            set(slot.self_play_players) & set(slot.players) for slot in self.slots
+        )
+        if own or len(set(others)) != len(others) or not set(others) <= set(seats):
             raise ValueError(
-                f"a player is borrowed once, of another slot; the slots borrow {lent}"
+                "self_play_players are players of other slots, each of them once over "
+                f"all slots, got {others}"
             )
         if self.num_games < 1:
             raise ValueError(f"num_games must be >= 1, got {self.num_games}")
@@ -145,46 +149,47 @@ class Lineup:
         return "trial" if self.env.num_outer_steps == 1 else slot.clock
 
     @property
-    def chairs(self) -> tuple[tuple[int, int], ...]:
-        """Pairs (slot, player): every player's own slot, then those that borrow it."""
-        own = tuple((self.seat(p), p) for p in range(self.num_players))
+    def roles(self) -> tuple[tuple[int, int], ...]:
+        """Pairs (slot, player): each player's own slot, then the slots of self-play."""
+        own = tuple((self.slot_of(p), p) for p in range(self.num_players))
         return own + tuple(
-            (i, p) for i, slot in enumerate(self.slots) for p in slot.borrows
+            (i, p) for i, slot in enumerate(self.slots) for p in slot.self_play_players
         )
 
-    def chairs_of(self, index: int) -> tuple[int, ...]:
-        """Returns the chairs of a slot, its own players' first, in their order."""
+    def roles_of(self, index: int) -> tuple[int, ...]:
+        """Returns indices of the roles of a slot: its own players, then self-play."""
         own = self.slots[index].players
-        borrowed = range(self.num_players, len(self.chairs))
-        return own + tuple(c for c in borrowed if self.chairs[c][0] == index)
+        others = range(self.num_players, len(self.roles))
+        return own + tuple(c for c in others if self.roles[c][0] == index)
 
-    def seating(self, episode_keys: jax.Array, e: jax.Array) -> jax.Array | None:
-        """Returns which chairs act in trial `e`, bool `[games, chairs]`.
+    def active_roles(self, episode_keys: jax.Array, e: jax.Array) -> jax.Array | None:
+        """Returns which roles act in trial `e`, bool `[games, roles]`.
 
-        A player's own chair acts wherever nobody has borrowed it. None: nobody
-        borrows, so all do.
+        For each player exactly one role acts: its own slot's, or that of self-play.
+        None: there is no self-play, so every role acts.
         """
-        if len(self.chairs) == self.num_players:
+        if len(self.roles) == self.num_players:
             return None
         reset_keys = jax.vmap(keys.reset)(episode_keys)
         columns = [jnp.ones(self.num_games, bool)] * self.num_players
-        for index, player in self.chairs[self.num_players :]:
-            share = self.slots[index].share
-            assert share is not None
+        for index, player in self.roles[self.num_players :]:
+            prob = self.slots[index].self_play_prob
+            assert prob is not None
             own_keys = jax.vmap(lambda k, p=player: keys.seating(k, 1 + p))(reset_keys)
-            borrowed = jax.vmap(jax.random.uniform)(own_keys) < share(e)
-            columns[player] = ~borrowed
-            columns.append(borrowed)
+            replaced = jax.vmap(jax.random.uniform)(own_keys) < prob(e)
+            columns[player] = ~replaced
+            columns.append(replaced)
         return jnp.stack(columns, axis=1)
 
-    def seat(self, player: int) -> int:
-        """The index of the slot that seats a player."""
+    def slot_of(self, player: int) -> int:
+        """Returns the index of the slot that plays a player."""
         return next(i for i, s in enumerate(self.slots) if player in s.players)
 
-    def key_seat(self, player: int) -> int:
-        """The seat by which a player's keys are folded: that in the whole game.
+    def key_player(self, player: int) -> int:
+        """Returns the number by which a player's keys are folded.
 
-        `SinglePlayer` shows one seat of a game whose other seats fold keys too.
+        It is the player's in the whole game: `SinglePlayer` shows one player of a game
+        whose other players fold keys too.
         """
         return getattr(self.env, "player", player)
 
@@ -192,9 +197,9 @@ class Lineup:
         """The numbers of the whole game, where `params` also hold who plays in it."""
         return game_params(self.env, params)
 
-    def observed(self, chair: int, obs: Any, params: Any) -> Any:
-        """Returns what a chair's slot sees of observations `[games, ...]`."""
-        index, player = self.chairs[chair]
+    def observed(self, role: int, obs: Any, params: Any) -> Any:
+        """Returns what the slot of a role sees of observations `[games, ...]`."""
+        index, player = self.roles[role]
         observe = self.slots[index].observe
         if observe is None:
             return obs

@@ -70,11 +70,11 @@ class OneOf(Agent):
         extras = {"index": self._draw(memory.key), "memories": memories}
         return memory.replace(extras=extras)
 
-    def informed(
+    def observe_params(
         self, memory: MemoryState, params: Any, player: jax.Array | int
     ) -> MemoryState:
         memories = tuple(
-            member.informed(own, params, player)
+            member.observe_params(own, params, player)
             for member, own in zip(self.members, memory.extras["memories"], strict=True)
         )
         return memory.replace(extras={**memory.extras, "memories": memories})

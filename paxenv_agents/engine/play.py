@@ -27,18 +27,18 @@ from paxenv_agents.engine.experience import (
     record,
     whole_trial,
 )
-from paxenv_agents.engine.lineup import Lineup
-from paxenv_agents.engine.table import (
+from paxenv_agents.engine.game_batch import (
+    GameBatch,
     States,
-    Table,
     act,
     as_tuple,
     chosen,
     cross_boundary,
     joint,
-    open_table,
+    open_games,
     where_games,
 )
+from paxenv_agents.engine.lineup import Lineup
 from paxenv_agents.types import Sample, Stats
 
 
@@ -97,36 +97,36 @@ def play_trial(
     """
     env = lineup.env
     episode_keys = jax.vmap(keys.episode, (0, None))(lane_keys, e)
-    table = open_table(lineup, params, states, episode_keys, e)
+    batch = open_games(lineup, params, states, episode_keys, e)
     numbers = jnp.arange(env.num_outer_steps)
 
-    def inner_episode(carry: tuple[States, Table], k: jax.Array) -> Any:
-        states, table = carry
+    def inner_episode(carry: tuple[States, GameBatch], k: jax.Array) -> Any:
+        states, batch = carry
         acting = _scheduled(lineup, states, k)
-        table, steps = play_episode(lineup, params, acting, table, episode_keys)
+        batch, steps = play_episode(lineup, params, acting, batch, episode_keys)
         is_last = k == env.num_outer_steps - 1
         experiences = [
-            gather(lineup, i, params, acting[i], table, steps, is_last)
+            gather(lineup, i, params, acting[i], batch, steps, is_last)
             for i in range(len(lineup.slots))
         ]
-        states, table, stats = _inner_updates(
-            lineup, params, states, acting, table, experiences
+        states, batch, stats = _inner_updates(
+            lineup, params, states, acting, batch, experiences
         )
         out = (
             tuple(
                 x if lineup.clock(i) == "trial" else None
                 for i, x in enumerate(experiences)
             ),
-            ended(table.episode, steps.truncated.any(0)),
+            ended(batch.episode, steps.truncated.any(0)),
             stats,
         )
-        table = cross_boundary(lineup, params, states, table, episode_keys)
-        return (states, table), out
+        batch = cross_boundary(lineup, params, states, batch, episode_keys)
+        return (states, batch), out
 
-    (states, table), (stacked, episodes, stats) = scan(
-        inner_episode, (states, table), numbers
+    (states, batch), (stacked, episodes, stats) = scan(
+        inner_episode, (states, batch), numbers
     )
-    totals = jax.tree.map(lambda x: x.sum(0), table.metrics.totals)
+    totals = jax.tree.map(lambda x: x.sum(0), batch.metrics.totals)
     experiences = tuple(whole_trial(x) for x in stacked)
     return Trial(states, experiences, episodes, totals, stats, params)
 
@@ -150,10 +150,10 @@ def play_fresh(
     games = jnp.arange(lineup.num_games)
     lane_keys = jax.vmap(jax.random.fold_in, (None, 0))(key, games)
     episode_keys = jax.vmap(keys.episode, (0, None))(lane_keys, 0)
-    table = open_table(lineup, params, states, episode_keys)
-    table, steps = play_episode(lineup, params, states, table, episode_keys)
+    batch = open_games(lineup, params, states, episode_keys)
+    batch, steps = play_episode(lineup, params, states, batch, episode_keys)
     return samples_of(
-        gather(lineup, i, params, states[i], table, steps, jnp.asarray(True))
+        gather(lineup, i, params, states[i], batch, steps, jnp.asarray(True))
         for i in range(len(lineup.slots))
     )
 
@@ -188,9 +188,9 @@ def play_episode(
     lineup: Lineup,
     params: Any,
     states: States,
-    table: Table,
+    batch: GameBatch,
     episode_keys: jax.Array,
-) -> tuple[Table, Steps]:
+) -> tuple[GameBatch, Steps]:
     """Plays the rest of an inner episode in all games; learns nothing.
 
     After a game's inner episode has ended, its observations and memories stay as they
@@ -200,38 +200,38 @@ def play_episode(
         lineup: The game and who plays it.
         params: The game's numbers.
         states: Training states in the order of the slots.
-        table: The games, freshly opened.
+        batch: The games, freshly opened.
         episode_keys: Keys of the trial, `[games]`.
     """
     env = lineup.env
     step_env = jax.vmap(env.step_inner, in_axes=(0, 0, 0, None))
     add_step = jax.vmap(functools.partial(with_step, env))
 
-    def step(table: Table, nothing: None) -> tuple[Table, Steps]:
+    def step(batch: GameBatch, nothing: None) -> tuple[GameBatch, Steps]:
         del nothing
-        step_keys = jax.vmap(keys.step)(episode_keys, table.env_state.t)
+        step_keys = jax.vmap(keys.step)(episode_keys, batch.env_state.t)
         seen = tuple(
-            lineup.observed(c, table.obs[p], params)
-            for c, (_, p) in enumerate(lineup.chairs)
+            lineup.observed(c, batch.obs[p], params)
+            for c, (_, p) in enumerate(lineup.roles)
         )
         acted = [
-            act(lineup, states, c, seen[c], table.memories[c], step_keys)
-            for c in range(len(lineup.chairs))
+            act(lineup, states, c, seen[c], batch.memories[c], step_keys)
+            for c in range(len(lineup.roles))
         ]
-        actions = chosen(lineup, table, [action for action, _ in acted])
+        actions = chosen(lineup, batch, [action for action, _ in acted])
         obs, env_state, rewards, _, info = step_env(
-            step_keys, table.env_state, joint(actions), params
+            step_keys, batch.env_state, joint(actions), params
         )
         obs, rewards = as_tuple(lineup, obs), as_tuple(lineup, rewards)
         valid = info["valid"]
-        after = table.replace(
+        after = batch.replace(
             env_state=env_state,
-            obs=where_games(valid, obs, table.obs),
-            memories=where_games(valid, tuple(m for _, m in acted), table.memories),
+            obs=where_games(valid, obs, batch.obs),
+            memories=where_games(valid, tuple(m for _, m in acted), batch.memories),
             metrics=jax.vmap(env.metrics_update)(
-                table.metrics, joint(table.obs), joint(actions), info
+                batch.metrics, joint(batch.obs), joint(actions), info
             ),
-            episode=add_step(table.episode, jnp.stack(rewards, -1), info),
+            episode=add_step(batch.episode, jnp.stack(rewards, -1), info),
         )
         records = tuple(
             record(
@@ -241,14 +241,14 @@ def play_episode(
                 seen[c],
                 acted[c],
                 rewards[p],
-                table.memories[c],
+                batch.memories[c],
                 obs,
             )
-            for c, (_, p) in enumerate(lineup.chairs)
+            for c, (_, p) in enumerate(lineup.roles)
         )
         return after, Steps(records, info["terminated"], info["truncated"], valid)
 
-    return jax.lax.scan(step, table, None, env.num_inner_steps)
+    return jax.lax.scan(step, batch, None, env.num_inner_steps)
 
 
 def _inner_updates(
@@ -256,11 +256,11 @@ def _inner_updates(
     params: Any,
     states: States,
     acting: States,
-    table: Table,
+    batch: GameBatch,
     experiences: list[Experience | None],
-) -> tuple[States, Table, tuple[Stats, ...]]:
+) -> tuple[States, GameBatch, tuple[Stats, ...]]:
     """Updates every inner-clock slot from the states before the boundary."""
-    after, memories = list(states), list(table.memories)
+    after, memories = list(states), list(batch.memories)
     stats: list[Stats] = []
     for i, slot in enumerate(lineup.slots):
         experience = experiences[i]
@@ -273,11 +273,11 @@ def _inner_updates(
             sample, last_obs, acting[i], memory, **told
         )
         after[i] = state.replace(hyper=states[i].hyper)
-        for seat, chair in enumerate(lineup.chairs_of(i)):
+        for seat, role in enumerate(lineup.roles_of(i)):
             games = slice(seat * lineup.num_games, (seat + 1) * lineup.num_games)
-            memories[chair] = jax.tree.map(lambda x, games=games: x[games], memory)
+            memories[role] = jax.tree.map(lambda x, games=games: x[games], memory)
         stats.append(report)
-    return tuple(after), table.replace(memories=tuple(memories)), tuple(stats)
+    return tuple(after), batch.replace(memories=tuple(memories)), tuple(stats)
 
 
 def _scheduled(lineup: Lineup, states: States, k: jax.Array) -> States:

@@ -80,10 +80,10 @@ class Probed(Agent):
         own = memory.extras["own"].replace(key=memory.key)
         return memory.replace(extras=_extras(self.agent.reset_memory(own, eval), 0))
 
-    def informed(
+    def observe_params(
         self, memory: MemoryState, params: Any, player: jax.Array | int
     ) -> MemoryState:
-        own = self.agent.informed(memory.extras["own"], params, player)
+        own = self.agent.observe_params(memory.extras["own"], params, player)
         return memory.replace(extras={**memory.extras, "own": own})
 
     def end_inner_episode(

@@ -20,17 +20,17 @@ from paxenv_agents.engine.episodes import (
     with_step,
 )
 from paxenv_agents.engine.experience import Experience, assemble, record
-from paxenv_agents.engine.lineup import Lineup
-from paxenv_agents.engine.table import (
+from paxenv_agents.engine.game_batch import (
+    GameBatch,
     States,
-    Table,
     act,
     as_tuple,
     batched,
     joint,
-    open_table,
+    open_games,
     where_games,
 )
+from paxenv_agents.engine.lineup import Lineup
 from paxenv_agents.types import Stats
 
 
@@ -55,7 +55,7 @@ class Rollout(NamedTuple):
     episodes: Episodes
     totals: Any
     stats: tuple[Stats, ...]
-    stream: Table
+    stream: GameBatch
     returns: jax.Array
     lengths: jax.Array
     params: Any = ()
@@ -63,7 +63,7 @@ class Rollout(NamedTuple):
 
 def open_stream(
     lineup: Lineup, params: Any, states: States, lane_keys: jax.Array
-) -> Table:
+) -> GameBatch:
     """Opens trial 0 of every lane; the games' states carry their lanes' keys.
 
     Args:
@@ -73,15 +73,15 @@ def open_stream(
         lane_keys: Typed keys `[games]`; only folded.
     """
     episode_keys = jax.vmap(keys.episode, (0, None))(lane_keys, 0)
-    table = open_table(lineup, params, states, episode_keys)
+    batch = open_games(lineup, params, states, episode_keys)
     _, env_state = jax.vmap(AutoResetWrapper(lineup.env).reset, (0, None))(
         lane_keys, params
     )
-    return table.replace(env_state=env_state)
+    return batch.replace(env_state=env_state)
 
 
 def play_steps(
-    lineup: Lineup, params: Any, states: States, stream: Table, num_steps: int
+    lineup: Lineup, params: Any, states: States, stream: GameBatch, num_steps: int
 ) -> Rollout:
     """Plays `num_steps` steps in every game.
 
@@ -98,31 +98,31 @@ def play_steps(
     """
     opening = lineup.env.metrics_init()
     fresh = batched(opening.totals, lineup.num_games)
-    table = stream.replace(metrics=stream.metrics.replace(totals=fresh))
-    episodes = jax.vmap(none_yet)(table.episode)
+    batch = stream.replace(metrics=stream.metrics.replace(totals=fresh))
+    episodes = jax.vmap(none_yet)(batch.episode)
 
-    def step(carry: tuple[Table, Episodes], nothing: None) -> Any:
+    def step(carry: tuple[GameBatch, Episodes], nothing: None) -> Any:
         del nothing
-        table, episodes, *seen = _step(lineup, params, states, *carry)
-        return (table, episodes), tuple(seen)
+        batch, episodes, *seen = _step(lineup, params, states, *carry)
+        return (batch, episodes), tuple(seen)
 
-    (table, episodes), (records, clock, returns, lengths) = jax.lax.scan(
-        step, (table, episodes), None, num_steps
+    (batch, episodes), (records, clock, returns, lengths) = jax.lax.scan(
+        step, (batch, episodes), None, num_steps
     )
     experiences = tuple(
-        assemble(lineup, i, params, table, [records[p] for p in slot.players], clock)
+        assemble(lineup, i, params, batch, [records[p] for p in slot.players], clock)
         if slot.learns
         else None
         for i, slot in enumerate(lineup.slots)
     )
-    totals = jax.tree.map(lambda x: x.sum(0), table.metrics.totals)
+    totals = jax.tree.map(lambda x: x.sum(0), batch.metrics.totals)
     return Rollout(
         states=states,
         experiences=experiences,
         episodes=episodes,
         totals=totals,
         stats=({},) * len(lineup.slots),
-        stream=table,
+        stream=batch,
         returns=returns,
         lengths=lengths,
         params=params,
@@ -130,18 +130,18 @@ def play_steps(
 
 
 def _step(
-    lineup: Lineup, params: Any, states: States, table: Table, episodes: Episodes
+    lineup: Lineup, params: Any, states: States, batch: GameBatch, episodes: Episodes
 ) -> tuple[
-    Table, Episodes, tuple[Any, ...], dict[str, jax.Array], jax.Array, jax.Array
+    GameBatch, Episodes, tuple[Any, ...], dict[str, jax.Array], jax.Array, jax.Array
 ]:
-    """Plays one step: (table, episodes, records, flags, returns, lengths)."""
+    """Plays one step: (batch, episodes, records, flags, returns, lengths)."""
     env, players = lineup.env, range(lineup.num_players)
-    before = table.env_state
+    before = batch.env_state
     episode_keys = jax.vmap(keys.episode)(before.lane_key, before.e)
     step_keys = jax.vmap(keys.step)(episode_keys, before.env.t)
-    seen = tuple(lineup.observed(p, table.obs[p], params) for p in players)
+    seen = tuple(lineup.observed(p, batch.obs[p], params) for p in players)
     acted = [
-        act(lineup, states, p, seen[p], table.memories[p], step_keys) for p in players
+        act(lineup, states, p, seen[p], batch.memories[p], step_keys) for p in players
     ]
     actions = joint(tuple(action for action, _ in acted))
     obs, env_state, rewards, done, info = jax.vmap(
@@ -159,7 +159,7 @@ def _step(
     records = []
     for p in players:
         own = record(
-            lineup, params, p, seen[p], acted[p], rewards[p], table.memories[p],
+            lineup, params, p, seen[p], acted[p], rewards[p], batch.memories[p],
             final_obs,
         )  # fmt: skip
         if own is not None:
@@ -168,15 +168,15 @@ def _step(
             )
         records.append(own)
     add_step = jax.vmap(functools.partial(with_step, env))
-    episode = add_step(table.episode, jnp.stack(rewards, -1), info)
+    episode = add_step(batch.episode, jnp.stack(rewards, -1), info)
     episodes = jax.vmap(with_end)(
         episodes, episode, info["inner_done"], info["truncated"]
     )
     metrics = jax.vmap(env.metrics_update)(
-        table.metrics, joint(table.obs), actions, info
+        batch.metrics, joint(batch.obs), actions, info
     )
     carry = batched(env.metrics_init().carry, lineup.num_games)
-    after = Table(
+    after = GameBatch(
         env_state=env_state,
         obs=as_tuple(lineup, obs),
         memories=_across(lineup, states, memories, info["inner_done"]),
@@ -198,7 +198,7 @@ def _final_value(
     clock: dict[str, jax.Array],
 ) -> jax.Array:
     """Returns the value of what a truncated step led to, 0 for the other games."""
-    index = lineup.seat(player)
+    index = lineup.slot_of(player)
     agent, truncated = lineup.slots[index].agent, clock["truncations"]
     seen = lineup.observed(player, final_obs, params)
 
@@ -216,7 +216,7 @@ def _across(
     """Returns the memories after the boundary, in games that have met one."""
     crossed = []
     for p, memory in enumerate(memories):
-        index = lineup.seat(p)
+        index = lineup.slot_of(p)
         ended = lineup.slots[index].agent.batch_end_inner(states[index], memory)
         crossed.append(where_games(inner_done, ended, memory))
     return tuple(crossed)

@@ -73,7 +73,7 @@ class ExactLearner(Learner, abc.ABC):
     * `memory.hidden` holds the logits that this game has come to, whether there are
       any, and whether the next observation is of a pair that this game has played.
     * `memory.extras` holds the payoff, the own column first, and the discount, as
-      `informed` was told them.
+      `observe_params` was told them.
     * `update` steps on from the last pair, and takes the mean over the games.
 
     The own logits are never inferred from probabilities. The other's are, because
@@ -173,7 +173,7 @@ class ExactLearner(Learner, abc.ABC):
         }
         return memory.replace(extras={**memory.extras, **unknown})
 
-    def informed(
+    def observe_params(
         self, memory: MemoryState, params: Any, player: jax.Array | int
     ) -> MemoryState:
         """Returns the memory with the payoff as this seat sees it, and the discount.

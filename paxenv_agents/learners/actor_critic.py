@@ -16,7 +16,7 @@ from paxenv_agents.agent import seated
 from paxenv_agents.learners.config import LearnerConfig
 from paxenv_agents.learners.learner import Learner
 from paxenv_agents.networks import distributions, feed_forward
-from paxenv_agents.networks.distributions import Law, TabulatedLaw
+from paxenv_agents.networks.distributions import ActionDistribution, TabularDistribution
 from paxenv_agents.ops.lookup import look_up
 from paxenv_agents.registry import PairingError
 from paxenv_agents.types import Hyperparameters, MemoryState, Sample, TrainingState
@@ -322,7 +322,7 @@ class ActorCritic(Learner):
 
     def forward(
         self, params: Any, obs: Any, hidden: jax.Array
-    ) -> tuple[Law | TabulatedLaw, jax.Array, jax.Array]:
+    ) -> tuple[ActionDistribution | TabularDistribution, jax.Array, jax.Array]:
         """Returns (law of the actions, value, next hidden) for one observation."""
         return *self._outputs(params, obs), hidden
 
@@ -358,15 +358,15 @@ class ActorCritic(Learner):
 
     def _outputs(
         self, params: Any, observations: Any
-    ) -> tuple[Law | TabulatedLaw, jax.Array]:
+    ) -> tuple[ActionDistribution | TabularDistribution, jax.Array]:
         """Returns (law of the actions, values) of observations `[..., *space]`."""
         network, space = self.network, self.observation_space
         if not feed_forward.few_states(space):
             outputs, values = feed_forward.apply(network, params, observations, space)
-            return Law(self.distribution, outputs), values
+            return ActionDistribution(self.distribution, outputs), values
         outputs, values = feed_forward.tables(network, params, space)
         states = feed_forward.features(observations, space)
-        law = TabulatedLaw(self.distribution, outputs, states)
+        law = TabularDistribution(self.distribution, outputs, states)
         return law, look_up(states, values)
 
 

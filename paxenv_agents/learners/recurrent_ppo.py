@@ -12,7 +12,7 @@ from paxenv_agents import structure
 from paxenv_agents.learners.config import LearnerConfig
 from paxenv_agents.learners.ppo import PPO, PPOConfig
 from paxenv_agents.networks import feed_forward
-from paxenv_agents.networks.distributions import Law
+from paxenv_agents.networks.distributions import ActionDistribution
 from paxenv_agents.networks.recurrent import RecurrentActorCritic
 from paxenv_agents.types import MemoryState, Sample, TrainingState
 
@@ -100,11 +100,11 @@ class RecurrentPPO(PPO):
 
     def forward(
         self, params: Any, obs: Any, hidden: jax.Array
-    ) -> tuple[Law, jax.Array, jax.Array]:
+    ) -> tuple[ActionDistribution, jax.Array, jax.Array]:
         features = feed_forward.features(obs, self.observation_space)
         read = self.network.apply({"params": params}, hidden, features)
         outputs, value, after = cast(tuple[jax.Array, jax.Array, jax.Array], read)
-        return Law(self.distribution, outputs), value, after
+        return ActionDistribution(self.distribution, outputs), value, after
 
     def end_inner_episode(
         self, state: TrainingState, memory: MemoryState
@@ -141,7 +141,7 @@ class RecurrentPPO(PPO):
         _, hiddens = jax.lax.scan(step, sample.hiddens[0], (encoded, *flags))
         read = network.apply(variables, hiddens, method="outputs")
         outputs, values = cast(tuple[jax.Array, jax.Array], read)
-        law = Law(self.distribution, outputs)
+        law = ActionDistribution(self.distribution, outputs)
         return law.log_prob(sample.actions), values, law.entropy()
 
     def _stepped(self, params: Any, hidden: jax.Array, encoded: Any) -> jax.Array:

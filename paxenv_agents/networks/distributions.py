@@ -315,8 +315,8 @@ def _bound(space: gymnasium.spaces.Box, name: str) -> tuple[float, ...]:
     return tuple(float(x) for x in np.ravel(bound))
 
 
-class Law(struct.PyTreeNode):
-    """The law of actions at observations `[...]`.
+class ActionDistribution(struct.PyTreeNode):
+    """The distribution of actions at observations `[...]`.
 
     Attributes:
         distribution: What the outputs mean.
@@ -343,8 +343,8 @@ class Law(struct.PyTreeNode):
         return self.distribution.entropy(self.outputs)
 
 
-class TabulatedLaw(struct.PyTreeNode):
-    """The same where observations are a few states: numbers are made once a state.
+class TabularDistribution(struct.PyTreeNode):
+    """Action distributions over few states, computed once a state and looked up.
 
     Attributes:
         distribution: What the outputs mean.

@@ -10,8 +10,8 @@ import numpy as np
 from paxenv import keys
 from paxenv.environment import Environment
 from paxenv_agents.agent import Agent
+from paxenv_agents.engine.game_batch import act, open_games
 from paxenv_agents.engine.lineup import Lineup, Slot
-from paxenv_agents.engine.table import act, open_table
 from paxenv_agents.strategies.automaton import Automaton
 
 #: The states of a memory-one strategy seen from the other side: CD and DC swap.
@@ -56,7 +56,7 @@ def play_match(
     lineup = Lineup(env, slots)
     states = tuple(a.init_state(keys.player(key, p)) for p, a in enumerate(agents))
     episode_keys = key[None]
-    table = open_table(lineup, params, states, episode_keys)
+    batch = open_games(lineup, params, states, episode_keys)
 
     def play_round(carry: Any, _x: None) -> tuple[Any, Match]:
         env_state, obs, memories = carry
@@ -72,7 +72,7 @@ def play_match(
         played = Match(jnp.concatenate(actions), jnp.concatenate(rewards))
         return (env_state, obs, tuple(memory for _, memory in acted)), played
 
-    opening = (table.env_state, table.obs, table.memories)
+    opening = (batch.env_state, batch.obs, batch.memories)
     return jax.lax.scan(play_round, opening, None, env.num_inner_steps)[1]
 
 

@@ -30,12 +30,12 @@ __all__ = [
     "Experiment",
     "Played",
     "RunState",
-    "begun",
     "iterate",
     "lane_keys",
     "rollout",
     "train_chunk",
     "update",
+    "with_outer_begun",
 ]
 
 
@@ -153,7 +153,7 @@ class Experiment:
     def _sized(self, slot: Slot) -> Slot:
         """Returns a slot whose agent knows how many games it learns from together."""
         opponents = 1 if slot.per_opponent else self.num_opponents
-        seats = len(slot.players) + len(slot.borrows)
+        seats = len(slot.players) + len(slot.self_play_players)
         games = self.num_games * seats * opponents
         agent = slot.agent.sized(games) if slot.learns else slot.agent
         return slot if agent is slot.agent else dataclasses.replace(slot, agent=agent)
@@ -169,7 +169,11 @@ class Experiment:
                 "num_steps out"
             )
         for slot in self.slots:
-            if slot.reset != "never" or slot.schedule is not None or slot.borrows:
+            if (
+                slot.reset != "never"
+                or slot.schedule is not None
+                or slot.self_play_players
+            ):
                 raise ValueError(
                     f"the slot of players {slot.players} has a reset, a schedule or "
                     "self-play, which count trials and inner episodes: leave num_steps "
@@ -221,7 +225,7 @@ class Experiment:
             params=params,
             outer=OuterState(agents=placement.learners_on(self.mesh, agents)),
         )
-        state = begun(self, state)
+        state = with_outer_begun(self, state)
         if self.num_steps is not None:
             state = state.replace(stream=open_streams(self, state))
         return jax.tree.map(_own, state)
@@ -232,7 +236,7 @@ def _own(leaf: jax.Array) -> jax.Array:
     return jnp.array(leaf, leaf.dtype)
 
 
-def begun(experiment: Experiment, state: RunState) -> RunState:
+def with_outer_begun(experiment: Experiment, state: RunState) -> RunState:
     """Returns a state whose outer optimiser begins with the agents that are there."""
     outer = experiment.outer.begin(
         _outer_key(state, 2), experiment.lineup, state.outer.agents

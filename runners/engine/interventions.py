@@ -400,15 +400,15 @@ def as_tuple(observations: Any) -> tuple[Any, ...]:
 
 
 @dataclasses.dataclass(frozen=True)
-class FadingShare:
-    """Plays everybody in trial 0, and in a straight line fewer of the others.
+class FadingSelfPlay:
+    """The probability of self-play: 1 in trial 0, then falling in a straight line.
 
     Attributes:
-        num_trials: From this trial on it plays nobody else.
+        num_trials: The first trial without self-play.
     """
 
     num_trials: int
 
     def __call__(self, e: jax.Array) -> jax.Array:
-        """Returns the probability with which it plays another player in trial `e`."""
+        """Returns the probability in trial `e`."""
         return jnp.clip(1.0 - e / self.num_trials, 0.0, 1.0)

@@ -153,7 +153,7 @@ def play_population(
     member = numbers[0] if axis is None else numbers
     fitness: list[Any] = [None] * len(slots)
     parts = []
-    for group in evolution.meetings:
+    for group in evolution.matchups:
         solutions = tuple(
             placement.members_on(experiment.mesh, members[i].solutions)
             if i in group

@@ -16,7 +16,7 @@ from runners.engine.interventions import (
     STOP,
     BlindGames,
     DrawnNumbers,
-    FadingShare,
+    FadingSelfPlay,
     HardStop,
     InTurn,
     LogUniform,
@@ -184,7 +184,7 @@ def payoff_sampler(
 
 def self_play(
     where: str, agent: AgentConfig, env: Any
-) -> tuple[tuple[int, ...], FadingShare | None]:
+) -> tuple[tuple[int, ...], FadingSelfPlay | None]:
     """Returns (players, from 0, that an agent plays instead of others, how often).
 
     Raises:
@@ -203,7 +203,7 @@ def self_play(
                 )
     if not others:
         raise ConfigError(f"{where}.self_play_trials: it plays everybody already")
-    return others, FadingShare(agent.self_play_trials)
+    return others, FadingSelfPlay(agent.self_play_trials)
 
 
 def shuffled(config: ExperimentConfig, env: Any) -> Any:

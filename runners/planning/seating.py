@@ -207,7 +207,7 @@ def make_slot(
         return Slot(agent=made, players=players, clock="none", observe=observed)
     where = f"agent{index + 1}"
     afresh = config.runner == "evo" and made.learns and agent.learning
-    borrows, share = interventions.self_play(where, agent, env)
+    self_play_players, self_play_prob = interventions.self_play(where, agent, env)
     slot = Slot(
         agent=made,
         players=players,
@@ -216,8 +216,8 @@ def make_slot(
         sampler=interventions.sampler(where, agent, made, env.num_outer_steps),
         schedule=interventions.schedule(where, agent, env.num_outer_steps),
         observe=observed,
-        borrows=borrows,
-        share=share,
+        self_play_players=self_play_players,
+        self_play_prob=self_play_prob,
     )
     if config.runner == "eval" and not learns_within_a_trial(slot, env):
         return frozen(slot, config.deterministic)
@@ -243,7 +243,9 @@ def evaluated(slot: Slot, env: Any, deterministic: bool) -> Slot:
     if not learns_within_a_trial(slot, env):
         return frozen(slot, deterministic)
     reset = "trial" if slot.reset_interval == 1 else "never"
-    return dataclasses.replace(slot, reset=reset, borrows=(), share=None)
+    return dataclasses.replace(
+        slot, reset=reset, self_play_players=(), self_play_prob=None
+    )
 
 
 def frozen(slot: Slot, deterministic: bool) -> Slot:
@@ -257,8 +259,8 @@ def frozen(slot: Slot, deterministic: bool) -> Slot:
         clock="none",
         reset="never",
         schedule=None,
-        borrows=(),
-        share=None,
+        self_play_players=(),
+        self_play_prob=None,
     )
 
 
@@ -269,7 +271,7 @@ def _check_batch(
     if not slot.learns:
         return
     steps = env.num_inner_steps
-    games = config.num_envs * (len(slot.players) + len(slot.borrows))
+    games = config.num_envs * (len(slot.players) + len(slot.self_play_players))
     if slot.clock == "trial":
         steps *= env.num_outer_steps
     if num_steps is not None:

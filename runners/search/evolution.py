@@ -69,10 +69,10 @@ class Evolution(OuterOptimiser):
 
     @property
     def num_trials(self) -> int:
-        return self.num_members * len(self.meetings)
+        return self.num_members * len(self.matchups)
 
     @property
-    def meetings(self) -> tuple[tuple[int, ...], ...]:
+    def matchups(self) -> tuple[tuple[int, ...], ...]:
         """The slots that send a population into the same games, group by group."""
         searched = tuple(i for i, s in enumerate(self.searches) if s is not None)
         if self.opponent == "mean":
@@ -89,7 +89,7 @@ class Evolution(OuterOptimiser):
             zip(lineup.slots, self.searches, strict=True)
         ):
             who = f"{type(slot.agent).__name__} (players {slot.players})"
-            if slot.borrows:
+            if slot.self_play_players:
                 raise ValueError(
                     f"{who} plays others by self-play, but a member is worth what it "
                     "was paid for its own play: leave self-play out"

@@ -11,7 +11,7 @@ import numpy as np
 
 from runners.config import ConfigError
 from runners.config.schema import as_dict
-from runners.engine.experiment import begun
+from runners.engine.experiment import with_outer_begun
 from runners.engine.joined_rows import JoinedRows
 from runners.engine.program import Program, initial_state, run_keys
 from runners.planning.plan import Plan
@@ -44,7 +44,7 @@ def program_of(plan: Plan) -> Program:
         raise ConfigError(str(error)) from error
     if plan.evolves and any(agent.model_path for agent in config.agents):
         # A search begins where the weights are.
-        state = jax.vmap(functools.partial(begun, plan.experiment))(state)
+        state = jax.vmap(functools.partial(with_outer_begun, plan.experiment))(state)
     return Program(plan.experiment, state)
 
 

@@ -18,8 +18,8 @@ from paxenv.environment import native
 from paxenv.single_player import SinglePlayer
 from paxenv_agents import structure
 from paxenv_agents.agent import Agent
+from paxenv_agents.engine.game_batch import where_games
 from paxenv_agents.engine.lineup import game_params
-from paxenv_agents.engine.table import where_games
 from paxenv_agents.types import MemoryState
 from runners.engine.devices import count
 from runners.engine.statistics import EpisodeStats, EvalMetrics, summarise
@@ -261,7 +261,7 @@ def _open(
     )
     start = jnp.zeros((), jnp.int32)
     seat = env.player if isinstance(env, SinglePlayer) else 0
-    memory = agent.batch_informed(
+    memory = agent.batch_observe_params(
         memory.replace(extras=extras), game_params(env, env_params), seat
     )
     return _Games(obs, env_state, memory, stats, start)

@@ -217,7 +217,7 @@ def test_lanes_are_the_keys_of_consecutive_seeds():
         keys.lanes(-1, 3)
 
 
-def test_seats_and_those_who_borrow_them_have_keys_of_their_own():
+def test_shuffled_players_and_self_play_have_keys_of_their_own():
     reset_key = keys.reset(keys.episode(keys.lane(3), 0))
     fold = jax.random.fold_in
     for i in (0, 1, 5):

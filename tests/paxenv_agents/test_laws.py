@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from paxenv_agents.networks import distributions
-from paxenv_agents.networks.distributions import Law, TabulatedLaw
+from paxenv_agents.networks.distributions import ActionDistribution, TabularDistribution
 from paxenv_agents.ops.lookup import look_up
 
 KEY = jax.random.key(3)
@@ -23,8 +23,8 @@ def pair(name, batch=(4, 2)):
     width = distribution.head_size + distribution.num_scales
     outputs = jax.random.normal(KEY, (5, width))
     states = jax.nn.one_hot(jax.random.randint(KEY, batch, 0, 5), 5)
-    law = Law(distribution, look_up(states, outputs))
-    return law, TabulatedLaw(distribution, outputs, states)
+    law = ActionDistribution(distribution, look_up(states, outputs))
+    return law, TabularDistribution(distribution, outputs, states)
 
 
 def at_random(space, batch=(4, 2)):
@@ -48,7 +48,7 @@ def judged(law, actions):
 @pytest.mark.parametrize("name", SPACES)
 def test_both_forms_say_the_same(name):
     _, one = pair(name, batch=())
-    alone = Law(one.distribution, look_up(one.states, one.outputs))
+    alone = ActionDistribution(one.distribution, look_up(one.states, one.outputs))
     for got, wanted in zip(drawn(one), drawn(alone), strict=True):
         np.testing.assert_array_equal(got, wanted)
     law, tabulated = pair(name)

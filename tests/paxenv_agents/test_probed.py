@@ -23,7 +23,7 @@ class Informed(Fixed):
     def init_memory(self, key, hidden):
         return super().init_memory(key, hidden).replace(extras=jnp.float32(0))
 
-    def informed(self, memory, params, player):
+    def observe_params(self, memory, params, player):
         return memory.replace(extras=params.payoff_matrix[0, player])
 
 
@@ -62,7 +62,7 @@ def test_it_is_greedy_where_its_agent_is():
 def test_its_agent_is_told_the_game():
     probed = Probed.of(seated(Informed, ENV))
     _, memory = probed.batch_init(jax.random.key(0), probed.init_hidden(2))
-    told = probed.batch_informed(memory, PARAMS, 0)
+    told = probed.batch_observe_params(memory, PARAMS, 0)
     assert told.extras["own"].extras.tolist() == [-1.0, -1.0]
 
 

@@ -70,7 +70,7 @@ def calls(name):
     obs = obs if env.num_players == 1 else obs[0]
     hidden = agent.init_hidden(NUM_GAMES)
     state, memory = agent.batch_init(key, hidden)
-    memory = agent.batch_informed(memory, params, 0)
+    memory = agent.batch_observe_params(memory, params, 0)
     action, _, _ = agent.batch_policy(state, obs, memory)
     no, zeros = (jnp.zeros((NUM_STEPS, NUM_GAMES), t) for t in (bool, jnp.float32))
 
@@ -112,7 +112,7 @@ def calls(name):
         "batch_end_inner": lambda: agent.batch_end_inner(state, memory),
         "reset_memory": lambda: agent.reset_memory(lane),
         "batch_reset": lambda: agent.batch_reset(memory),
-        "batch_informed": lambda: agent.batch_informed(memory, params, 0),
+        "batch_observe_params": lambda: agent.batch_observe_params(memory, params, 0),
         "update": lambda: agent.update(traj, obs, state, memory, **told),
     }
     if not agent.on_policy:

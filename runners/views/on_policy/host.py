@@ -18,8 +18,8 @@ from paxenv.missing import flagged, on_host
 from paxenv_agents import structure
 from paxenv_agents.agent import Agent
 from paxenv_agents.engine.experience import Experience
+from paxenv_agents.engine.game_batch import where_games
 from paxenv_agents.engine.lineup import Slot
-from paxenv_agents.engine.table import where_games
 from paxenv_agents.types import MemoryState, Sample
 from runners.engine.experiment import RunState
 from runners.engine.outer import OuterState

@@ -24,8 +24,8 @@ from runners.views.outer_loops.hooks import Hook
 from runners.views.outer_loops.outer_runner import OuterRunner, Results
 from runners.views.outer_loops.population import (
     FITNESS,
+    EvaluatedPopulation,
     Individuals,
-    Judged,
     Options,
     Parent,
     score,
@@ -115,7 +115,7 @@ class ESRunner(OuterRunner):
         self.strategy = self._in_units(search, start)
         self.generation = 0
         self._search = self._begun()
-        self.best = self._nobody(start, self._parent)
+        self.best = self._empty_best(start, self._parent)
         self._warn_of_groups()
 
     @property
@@ -133,7 +133,7 @@ class ESRunner(OuterRunner):
         start = self.space.start(self._parent, self._env_params)
         self.strategy = self._in_units(self.strategy.search, start)
         self._search = self._begun()
-        self.best = self._nobody(start, self._parent)
+        self.best = self._empty_best(start, self._parent)
 
     def run(self) -> Results:
         """Searches `iterations` generations and evaluates what was found.
@@ -165,8 +165,8 @@ class ESRunner(OuterRunner):
         key = self._generation_key(1 + self.generation)
         asking = jax.random.fold_in(key, ASK)
         units, members, asked = _ask(self.strategy, asking, self._search)
-        judged = self._individuals.judge(self._born(key), members)
-        fitness = judged.statistics[FITNESS]
+        evaluated = self._individuals.evaluate(self._make_parent(key), members)
+        fitness = evaluated.statistics[FITNESS]
         telling = jax.random.fold_in(key, TELL)
         self._search, stats = _tell(self.strategy, telling, asked, units, fitness)
         best = int(jnp.argmax(score(fitness)))
@@ -174,14 +174,14 @@ class ESRunner(OuterRunner):
         if top > float(self.best.fitness):
             self.best = Best(
                 solution=_member(members, best),
-                learner=judged.learner,
+                learner=evaluated.learner,
                 fitness=jnp.float32(top),
                 generation=jnp.int32(self.generation),
             )
         if math.isfinite(top):
-            self.agent.hook_states = judged.hooks
+            self.agent.hook_states = evaluated.hooks
         self.generation += 1
-        return self._described(stats, judged, _member(members, best))
+        return self._described(stats, evaluated, _member(members, best))
 
     def results(self) -> Results:
         """Evaluates what was found so far, as `run` returns it."""
@@ -194,9 +194,9 @@ class ESRunner(OuterRunner):
             lambda *x: jnp.stack([x[0], *[x[1]] * (size - 1)]), *pair
         )
         # The other places hold the middle once more: no new program is compiled.
-        judged = self._individuals.judge(self._born(key), members, count=2)
-        retrained, final_mean = (_statistics(judged, i) for i in range(2))
-        learner = self.best.learner if found else judged.learner
+        evaluated = self._individuals.evaluate(self._make_parent(key), members, count=2)
+        retrained, final_mean = (_statistics(evaluated, i) for i in range(2))
+        learner = self.best.learner if found else evaluated.learner
         options = self.space.option_values(pair[0])
         _, env_params = self.space.applied(self._parent, self._env_params, pair[0])
         self._show(options, learner, env_params)
@@ -216,7 +216,7 @@ class ESRunner(OuterRunner):
             "center": {"values": self.space.values(center)},
         }, results
 
-    def _born(self, key: jax.Array) -> Parent:
+    def _make_parent(self, key: jax.Array) -> Parent:
         return Parent(
             learner=self._parent,
             env_params=self._env_params,
@@ -256,15 +256,15 @@ class ESRunner(OuterRunner):
     def _begun(self) -> SearchState:
         return _begin(self.strategy, self._generation_key(0))
 
-    def _nobody(self, start: Solution, learner: TrainingState) -> Best:
+    def _empty_best(self, start: Solution, learner: TrainingState) -> Best:
         return Best(start, learner, jnp.float32(-jnp.inf), jnp.int32(-1))
 
     def _described(
-        self, stats: Any, judged: Judged, best: Solution
+        self, stats: Any, evaluated: EvaluatedPopulation, best: Solution
     ) -> dict[str, float]:
         row = {name: float(value) for name, value in on_host(stats).items()}
         row["population/failed"] = row.pop("nan_members")
-        row["population/trained_steps"] = float(np.asarray(judged.steps).mean())
+        row["population/trained_steps"] = float(np.asarray(evaluated.steps).mean())
         center = self.space.values(self.strategy.mean(self._search))
         for group, values in (("best", self.space.values(best)), ("center", center)):
             for name, value in values.items():
@@ -304,7 +304,7 @@ class ESRunner(OuterRunner):
         own = tuple((name, value) for name, value in about.get("best_options", ()))
         learner = self._individuals.parent_of(own, self._parent)
         start = self.space.start(self._parent, self._env_params)
-        return {**self.snapshot(), "best": self._nobody(start, learner)}
+        return {**self.snapshot(), "best": self._empty_best(start, learner)}
 
     def about(self) -> dict[str, Any]:
         """Returns what must be known of a snapshot before it is read; JSON."""
@@ -336,5 +336,5 @@ def _member(members: Solution, index: int) -> Solution:
     return jax.tree.map(lambda x: x[index], members)
 
 
-def _statistics(judged: Judged, index: int) -> dict[str, Any]:
-    return as_statistics({name: x[index] for name, x in judged.statistics.items()})
+def _statistics(evaluated: EvaluatedPopulation, index: int) -> dict[str, Any]:
+    return as_statistics({name: x[index] for name, x in evaluated.statistics.items()})

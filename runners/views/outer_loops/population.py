@@ -59,7 +59,7 @@ class Parent(NamedTuple):
     eval_key: jax.Array
 
 
-class Judged(NamedTuple):
+class EvaluatedPopulation(NamedTuple):
     """What became of a population.
 
     Attributes:
@@ -82,12 +82,12 @@ def score(fitness: jax.Array) -> jax.Array:
 
 def _individual(
     trial: Trial, parent: Parent, num_iterations: jax.Array, solution: Solution
-) -> Judged:
+) -> EvaluatedPopulation:
     """Trains and evaluates one individual; of several repeats keeps the best."""
     if trial.repeats == 1:
         return _once(trial, parent, num_iterations, solution)
 
-    def repeat(number: jax.Array) -> Judged:
+    def repeat(number: jax.Array) -> EvaluatedPopulation:
         keyed = parent._replace(
             train_key=jax.random.fold_in(parent.train_key, number),
             eval_key=jax.random.fold_in(parent.eval_key, number),
@@ -96,7 +96,7 @@ def _individual(
 
     every = jax.vmap(repeat)(jnp.arange(trial.repeats))
     best = jnp.argmax(score(every.statistics[FITNESS]))
-    return Judged(
+    return EvaluatedPopulation(
         statistics={n: _pooled(n, x) for n, x in every.statistics.items()},
         steps=every.steps.sum(),
         learner=jax.tree.map(lambda x: x[best], every.learner),
@@ -115,7 +115,7 @@ def _pooled(name: str, values: jax.Array) -> jax.Array:
 
 def _once(
     trial: Trial, parent: Parent, num_iterations: jax.Array, solution: Solution
-) -> Judged:
+) -> EvaluatedPopulation:
     loop = trial.loop
     learner, env_params = trial.space.applied(
         parent.learner, parent.env_params, solution
@@ -126,13 +126,13 @@ def _once(
     game = env_params if trial.own_game else parent.env_params
     statistics = inner_loop.evaluate(loop, state.learner, game, parent.eval_key)
     steps = state.learner.timesteps - parent.learner.timesteps
-    return Judged(statistics, steps, state.learner, state.hooks)
+    return EvaluatedPopulation(statistics, steps, state.learner, state.hooks)
 
 
 @structure.jit("trial")
 def judge_together(
     trial: Trial, parent: Parent, num_iterations: jax.Array, members: Solution
-) -> Judged:
+) -> EvaluatedPopulation:
     """Returns what became of a population, trained side by side.
 
     Args:
@@ -151,14 +151,14 @@ def judge_together(
 
 
 @structure.jit("trial")
-def judge_some(
+def evaluate_subset(
     trial: Trial,
     parent: Parent,
     num_iterations: jax.Array,
     members: Solution,
     indices: jax.Array,
     count: jax.Array,
-) -> Judged:
+) -> EvaluatedPopulation:
     """Returns what became of some of a population, trained one after another.
 
     One compile serves any number of them. The others' statistics are 0.
@@ -173,13 +173,15 @@ def judge_some(
     """
     size = indices.shape[0]
 
-    def judged(i: Any) -> Judged:
+    def evaluated(i: Any) -> EvaluatedPopulation:
         solution = jax.tree.map(lambda x: x[indices[i]], members)
         return _individual(trial, parent, num_iterations, solution)
 
-    def step(i: Any, carry: tuple[Judged, jax.Array]) -> tuple[Judged, jax.Array]:
+    def step(
+        i: Any, carry: tuple[EvaluatedPopulation, jax.Array]
+    ) -> tuple[EvaluatedPopulation, jax.Array]:
         old, best = carry
-        new, place = judged(i), indices[i]
+        new, place = evaluated(i), indices[i]
         found = score(new.statistics[FITNESS])
         better = found > best
         learner, hooks = jax.tree.map(
@@ -192,13 +194,17 @@ def judge_some(
             for name, x in old.statistics.items()
         }
         steps = old.steps.at[place].set(new.steps)
-        return Judged(statistics, steps, learner, hooks), jnp.maximum(found, best)
+        return EvaluatedPopulation(statistics, steps, learner, hooks), jnp.maximum(
+            found, best
+        )
 
-    shapes = jax.eval_shape(judged, 0)
+    shapes = jax.eval_shape(evaluated, 0)
     statistics = {
         name: jnp.zeros(size, x.dtype) for name, x in shapes.statistics.items()
     }
-    nothing = Judged(statistics, jnp.zeros(size, jnp.int32), parent.learner, shapes[3])
+    nothing = EvaluatedPopulation(
+        statistics, jnp.zeros(size, jnp.int32), parent.learner, shapes[3]
+    )
     hooks = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes.hooks)
     opening = (nothing._replace(hooks=hooks), jnp.float32(-jnp.inf))
     return jax.lax.fori_loop(0, count, step, opening)[0]
@@ -232,9 +238,9 @@ class Individuals:
         self._num_envs = handle.num_envs
         self._loops: dict[Options, InnerLoop] = {(): handle.loop}
 
-    def judge(
+    def evaluate(
         self, parent: Parent, members: Solution, count: int | None = None
-    ) -> Judged:
+    ) -> EvaluatedPopulation:
         """Returns what became of a population.
 
         Args:
@@ -257,13 +263,13 @@ class Individuals:
 
     def _group(
         self, parent: Parent, members: Solution, own: Options, indices: list[int]
-    ) -> Judged:
+    ) -> EvaluatedPopulation:
         trial = self._trial(own)
         self._spend(trial, len(indices))
         padded = np.zeros(self._config.population_size, np.int32)
         padded[: len(indices)] = indices
         parent = parent._replace(learner=self.parent_of(own, parent.learner))
-        return judge_some(
+        return evaluate_subset(
             *(trial, parent, self._budget(trial), members),
             *(jnp.asarray(padded), jnp.int32(len(indices))),
         )
@@ -315,7 +321,9 @@ class Individuals:
             self.env_steps += individuals * trial.repeats * steps
 
 
-def _joined(parts: list[Judged], groups: list[list[int]]) -> Judged:
+def _joined(
+    parts: list[EvaluatedPopulation], groups: list[list[int]]
+) -> EvaluatedPopulation:
     """Returns the parts of a population as one."""
     whole = parts[0]
     statistics = {name: np.array(x) for name, x in whole.statistics.items()}
@@ -326,7 +334,7 @@ def _joined(parts: list[Judged], groups: list[list[int]]) -> Judged:
         steps[indices] = np.asarray(part.steps)[indices]
     tops = [float(score(part.statistics[FITNESS]).max()) for part in parts]
     best = parts[int(np.argmax(tops))]
-    return Judged(
+    return EvaluatedPopulation(
         statistics={name: jnp.asarray(x) for name, x in statistics.items()},
         steps=jnp.asarray(steps),
         learner=best.learner,

@@ -193,7 +193,7 @@ def test_who_is_not_informed_plays_nan_and_not_in_silence():
 def test_an_agent_for_one_step_plays_nan_at_a_second_one():
     agent = make_agent("NaiveExact", InfiniteMatrixGame(1))
     state, memory = agent.make_initial_state(jax.random.key(0), agent.init_hidden(1)[0])
-    memory = agent.informed(memory, PARAMS, 0)
+    memory = agent.observe_params(memory, PARAMS, 0)
     obs = jnp.full(10, 0.5)
     opening, _, after = agent.policy(state, obs, memory)
     np.testing.assert_allclose(opening, state.params)
@@ -206,14 +206,14 @@ def test_numbers_without_a_payoff_are_refused():
     agent = make_agent("NaiveExact", InfiniteMatrixGame(3))
     memory = agent.init_memory(jax.random.key(0), agent.init_hidden(1)[0])
     with pytest.raises(ValueError, match="`payoff_matrix` and `gamma`"):
-        agent.informed(memory, object(), 0)
+        agent.observe_params(memory, object(), 0)
 
 
 def test_the_second_player_is_told_the_payoff_from_its_side():
     agent = make_agent("NaiveExact", InfiniteMatrixGame(3), player=1)
     memory = agent.init_memory(jax.random.key(0), agent.init_hidden(1)[0])
-    first = agent.informed(memory, PARAMS, 0).extras["payoff"]
-    second = agent.informed(memory, PARAMS, 1).extras["payoff"]
+    first = agent.observe_params(memory, PARAMS, 0).extras["payoff"]
+    second = agent.observe_params(memory, PARAMS, 1).extras["payoff"]
     np.testing.assert_array_equal(first, PAYOFF)
     np.testing.assert_array_equal(second, [[2, 3], [0, -1], [1, 0], [4, 2]])
 

@@ -14,7 +14,7 @@ from paxenv_agents.engine.lineup import Lineup, Slot
 from paxenv_agents.engine.play import play_trial
 from runners.config import ConfigError, load
 from runners.engine.experiment import Experiment
-from runners.engine.interventions import FadingShare
+from runners.engine.interventions import FadingSelfPlay
 from runners.planning.plan import evaluation, prepare
 
 PARAMS = EnvParams(payoff_matrix=[[-1, -1], [-3, 0], [0, -3], [-2, -2]])
@@ -31,7 +31,12 @@ class Defector(Recorder):
 
 def slots():
     env = IteratedMatrixGame(STEPS)
-    cooperates = Slot(seated(Recorder, env), (0,), borrows=(1,), share=FadingShare(4))
+    cooperates = Slot(
+        seated(Recorder, env),
+        (0,),
+        self_play_players=(1,),
+        self_play_prob=FadingSelfPlay(4),
+    )
     return env, (cooperates, Slot(seated(Defector, env, 1), (1,)))
 
 
@@ -45,22 +50,22 @@ def trial(env, order, e):
 
 
 @pytest.mark.parametrize(("e", "least", "most"), [(0, 32, 32), (2, 8, 24), (4, 0, 0)])
-def test_the_borrower_acts_and_learns_where_it_has_borrowed(e, least, most):
+def test_self_play_acts_and_learns_in_the_place_of_others(e, least, most):
     """By the keys of the games; lanes of the other are not valid."""
     env, both = slots()
     played = trial(env, both, e)
     mine, theirs = (x.sample for x in played.experiences)
     assert mine.valid.shape == (STEPS, 2 * GAMES)
     assert theirs.valid.shape == (STEPS, GAMES)
-    borrowed = np.asarray(mine.valid[0, GAMES:])
-    assert least <= borrowed.sum() <= most
+    replaced = np.asarray(mine.valid[0, GAMES:])
+    assert least <= replaced.sum() <= most
     assert np.asarray(mine.valid[:, :GAMES]).all()
-    np.testing.assert_array_equal(mine.valid[1, GAMES:], borrowed)
-    np.testing.assert_array_equal(theirs.valid, [~borrowed] * STEPS)
+    np.testing.assert_array_equal(mine.valid[1, GAMES:], replaced)
+    np.testing.assert_array_equal(theirs.valid, [~replaced] * STEPS)
     # It cooperates, the other defects: -1 where it plays both, else -3 against 0.
-    first = np.where(borrowed, -1.0, -3.0)
+    first = np.where(replaced, -1.0, -3.0)
     np.testing.assert_array_equal(mine.rewards[:, :GAMES], [first] * STEPS)
-    second = np.where(borrowed, -1.0, 0.0)
+    second = np.where(replaced, -1.0, 0.0)
     np.testing.assert_array_equal(mine.rewards[0, GAMES:], second)
     np.testing.assert_array_equal(theirs.rewards[0], np.zeros(GAMES))
 
@@ -76,7 +81,7 @@ def test_the_order_of_slots_changes_nothing_in_self_play():
     )
 
 
-def test_one_compile_serves_every_share():
+def test_one_compile_serves_every_probability():
     env, both = slots()
     before = play._cache_size()
     for e in (0, 1, 3):
@@ -87,13 +92,19 @@ def test_one_compile_serves_every_share():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"borrows": (1,)}, "needs a share"),
-        ({"share": FadingShare(3)}, "needs a share"),
-        ({"borrows": (0,), "share": FadingShare(3)}, "of another slot"),
-        ({"borrows": (2,), "share": FadingShare(3)}, "of another slot"),
+        ({"self_play_players": (1,)}, "belong together"),
+        ({"self_play_prob": FadingSelfPlay(3)}, "belong together"),
+        (
+            {"self_play_players": (0,), "self_play_prob": FadingSelfPlay(3)},
+            "players of other slots",
+        ),
+        (
+            {"self_play_players": (2,), "self_play_prob": FadingSelfPlay(3)},
+            "players of other slots",
+        ),
     ],
 )
-def test_a_slot_borrows_players_of_others_with_a_share(options, message):
+def test_self_play_takes_the_place_of_players_of_other_slots(options, message):
     env = IteratedMatrixGame(STEPS)
     with pytest.raises(ValueError, match=message):
         Lineup(
@@ -117,8 +128,11 @@ THREE = ("multiplayer_ipd/ppo", "num_envs=4", "num_inner_steps=5")
 def test_a_config_fades_self_play_and_an_evaluation_has_none():
     plan = prepare(load([*THREE, "agent1.self_play_trials=10"]))
     first = plan.experiment.slots[0]
-    assert (first.borrows, first.share) == ((1, 2), FadingShare(10))
-    assert all(not slot.borrows for slot in evaluation(plan).experiment.slots)
+    assert (first.self_play_players, first.self_play_prob) == (
+        (1, 2),
+        FadingSelfPlay(10),
+    )
+    assert all(not slot.self_play_players for slot in evaluation(plan).experiment.slots)
 
 
 def test_a_config_shuffles_the_seats_of_roles():

@@ -42,14 +42,14 @@ def make(*targets, hooks=(), options=None, **config):
 def spied(runner):
     """Returns a list that gets (parent, members, what became of them)."""
     seen = []
-    judge = runner._individuals.judge
+    judge = runner._individuals.evaluate
 
     def spy(parent, members, **options):
-        judged = judge(parent, members, **options)
-        seen.append((parent, members, judged))
-        return judged
+        evaluated = judge(parent, members, **options)
+        seen.append((parent, members, evaluated))
+        return evaluated
 
-    runner._individuals.judge = spy
+    runner._individuals.evaluate = spy
     return seen
 
 
@@ -73,12 +73,12 @@ def expected_fitness(runner, members, updates=3):
 def test_every_individual_trains_from_a_clean_copy_with_its_own_values(searched):
     """The last one of the last generation too, and nothing leaks to it."""
     runner, seen, _, _ = searched
-    for _, members, judged in seen[:2]:
-        fitness = np.asarray(judged.statistics["mean_eval_reward"])
+    for _, members, evaluated in seen[:2]:
+        fitness = np.asarray(evaluated.statistics["mean_eval_reward"])
         np.testing.assert_allclose(
             fitness, expected_fitness(runner, members), rtol=1e-5
         )
-        assert judged.steps.tolist() == [BUDGET] * 6
+        assert evaluated.steps.tolist() == [BUDGET] * 6
         assert len({round(float(x), 6) for x in fitness}) == 6
 
 
@@ -145,8 +145,8 @@ def test_a_value_head_and_a_target_network_are_not_counted(agent, total):
 
 def test_the_log_holds_fitness_as_it_is_and_never_a_rank(searched):
     _, seen, rows, _ = searched
-    for (_, _, judged), (_, _, row) in zip(seen, rows, strict=False):
-        fitness = np.asarray(judged.statistics["mean_eval_reward"])
+    for (_, _, evaluated), (_, _, row) in zip(seen, rows, strict=False):
+        fitness = np.asarray(evaluated.statistics["mean_eval_reward"])
         assert row["fitness/best"] == pytest.approx(fitness.max())
         assert row["fitness/mean"] == pytest.approx(fitness.mean())
         assert row["fitness/worst"] == pytest.approx(fitness.min())
@@ -183,10 +183,10 @@ def test_without_training_an_individual_is_evaluated_as_it_is():
     runner = make("parameters", train_agent=False)
     seen = spied(runner)
     runner.next_generation()
-    _, members, judged = seen[0]
-    fitness = np.asarray(judged.statistics["mean_eval_reward"])
+    _, members, evaluated = seen[0]
+    fitness = np.asarray(evaluated.statistics["mean_eval_reward"])
     np.testing.assert_allclose(fitness, 2 * members["parameters"][0], rtol=1e-5)
-    assert judged.steps.tolist() == [0] * 6
+    assert evaluated.steps.tolist() == [0] * 6
     assert runner.env_steps == 0
 
 
@@ -196,11 +196,11 @@ def test_repeats_train_an_individual_several_times_and_fitness_is_their_mean():
     runner = make("parameters", RATE, repeats=3)
     seen = spied(runner)
     runner.next_generation()
-    _, members, judged = seen[0]
-    fitness = np.asarray(judged.statistics["mean_eval_reward"])
+    _, members, evaluated = seen[0]
+    fitness = np.asarray(evaluated.statistics["mean_eval_reward"])
     np.testing.assert_allclose(fitness, expected_fitness(runner, members), rtol=1e-5)
-    assert judged.steps.tolist() == [3 * BUDGET] * 6
-    assert judged.statistics["eval/n_episodes"].tolist() == [6] * 6
+    assert evaluated.steps.tolist() == [3 * BUDGET] * 6
+    assert evaluated.statistics["eval/n_episodes"].tolist() == [6] * 6
     assert runner.env_steps == 6 * 3 * BUDGET
 
 
@@ -211,15 +211,15 @@ def test_batch_sizes_are_grouped_by_value_and_the_best_of_all_groups_is_found():
         runner = make(choices, sigma_hyper=3.0)
     seen = spied(runner)
     runner.next_generation()
-    _, members, judged = seen[0]
+    _, members, evaluated = seen[0]
     sizes = [choices.value(float(z)) for z in members["hyper"]["batch_size"]]
     assert set(sizes) == {1, 3}
-    fitness = np.asarray(judged.statistics["mean_eval_reward"])
+    fitness = np.asarray(evaluated.statistics["mean_eval_reward"])
     # Two steps of three updates of 0.25 times the batch size.
     np.testing.assert_allclose(fitness, [2 * 3 * 0.25 * size for size in sizes])
     assert len(runner._individuals._loops) == 3  # the parent's own, and one for each
-    assert float(judged.learner.params["level"]) == pytest.approx(3 * 0.25 * 3)
-    assert judged.steps.tolist() == [BUDGET] * 6
+    assert float(evaluated.learner.params["level"]) == pytest.approx(3 * 0.25 * 3)
+    assert evaluated.steps.tolist() == [BUDGET] * 6
 
 
 @pytest.mark.slow
@@ -238,13 +238,13 @@ def test_a_number_of_the_game_is_searched():
     runner = make(SearchDim("env.unit", 1.0, 3.0), SearchDim("env.table", 0.0, 2.0))
     seen = spied(runner)
     runner.next_generation()
-    _, members, judged = seen[0]
+    _, members, evaluated = seen[0]
     assert members["hyper"]["env.table"].shape == (6, 2, 2)
     unit = SearchDim("u", 1.0, 3.0).value(members["hyper"]["env.unit"], jnp)
     table = SearchDim("t", 0.0, 2.0).value(members["hyper"]["env.table"], jnp)
     level = 3 * 0.25
     wanted = np.asarray(2 * level * unit * table.mean((1, 2)))
-    fitness = np.asarray(judged.statistics["mean_eval_reward"])
+    fitness = np.asarray(evaluated.statistics["mean_eval_reward"])
     np.testing.assert_allclose(fitness, wanted, rtol=1e-5)
 
 

@@ -1,4 +1,4 @@
-"""Games in play: how a table of games opens, acts and crosses a boundary."""
+"""Games in play: how a batch of games opens, acts and crosses a boundary."""
 
 from typing import Any
 
@@ -16,16 +16,16 @@ from paxenv_agents.types import MemoryState, TrainingState
 States = tuple[TrainingState, ...]
 
 
-class Table(struct.PyTreeNode):
+class GameBatch(struct.PyTreeNode):
     """Games in play: every leaf has a leading axis `[games]`.
 
     Attributes:
         env_state: The games' states.
         obs: Observations, a tuple in player order.
-        memories: Memories, a tuple in the order of `Lineup.chairs`: player order.
+        memories: Memories, a tuple in the order of `Lineup.roles`: player order.
         metrics: The games' statistics of the trial so far.
         episode: Sums of the inner episode in play.
-        acting: Which chairs act, bool `[games, chairs]`; None: all do.
+        acting: Which roles act, bool `[games, roles]`; None: all do.
     """
 
     env_state: Any
@@ -36,35 +36,35 @@ class Table(struct.PyTreeNode):
     acting: jax.Array | None = None
 
 
-def open_table(
+def open_games(
     lineup: Lineup,
     params: Any,
     states: States,
     episode_keys: jax.Array,
     e: jax.Array | int = 0,
-) -> Table:
+) -> GameBatch:
     """Opens trial `e` in every game, with fresh memories."""
     env = lineup.env
     reset_keys = jax.vmap(keys.reset)(episode_keys)
     obs, env_state = jax.vmap(env.reset, (0, None))(reset_keys, params)
     memories = []
-    for chair, (index, p) in enumerate(lineup.chairs):
+    for role, (index, p) in enumerate(lineup.roles):
         agent = lineup.slots[index].agent
         hidden = agent.init_hidden(lineup.num_games)
-        seat = lineup.key_seat(p)
+        seat = lineup.key_player(p)
         player_keys = jax.vmap(keys.player, (0, None))(reset_keys, seat)
         memory = agent.batch_reset(jax.vmap(agent.init_memory)(player_keys, hidden))
-        seen = lineup.observed(chair, as_tuple(lineup, obs)[p], params)
+        seen = lineup.observed(role, as_tuple(lineup, obs)[p], params)
         memory = _with_extras(agent, states[index], seen, memory)
         numbers = lineup.game_params(params)
-        memories.append(agent.batch_informed(memory, numbers, seat))
-    return Table(
+        memories.append(agent.batch_observe_params(memory, numbers, seat))
+    return GameBatch(
         env_state=env_state,
         obs=as_tuple(lineup, obs),
         memories=tuple(memories),
         metrics=batched(env.metrics_init(), lineup.num_games),
         episode=_no_steps(lineup, env_state, params),
-        acting=lineup.seating(episode_keys, jnp.asarray(e)),
+        acting=lineup.active_roles(episode_keys, jnp.asarray(e)),
     )
 
 
@@ -72,40 +72,40 @@ def cross_boundary(
     lineup: Lineup,
     params: Any,
     states: States,
-    table: Table,
+    batch: GameBatch,
     episode_keys: jax.Array,
-) -> Table:
+) -> GameBatch:
     """Opens the next inner episode; what comes after the last one is not used."""
     env = lineup.env
     if env.num_outer_steps == 1:
-        return table
-    begin_keys = jax.vmap(keys.begin)(episode_keys, table.env_state.t)
+        return batch
+    begin_keys = jax.vmap(keys.begin)(episode_keys, batch.env_state.t)
     obs, env_state = jax.vmap(env.begin_episode, (0, 0, None))(
-        begin_keys, table.env_state, params
+        begin_keys, batch.env_state, params
     )
     memories = []
-    for (index, _), memory in zip(lineup.chairs, table.memories, strict=True):
+    for (index, _), memory in zip(lineup.roles, batch.memories, strict=True):
         agent = lineup.slots[index].agent
         memories.append(agent.batch_end_inner(states[index], memory))
-    return table.replace(
+    return batch.replace(
         env_state=env_state,
         obs=as_tuple(lineup, obs),
         memories=tuple(memories),
-        episode=jax.tree.map(jnp.zeros_like, table.episode),
+        episode=jax.tree.map(jnp.zeros_like, batch.episode),
     )
 
 
 def act(
     lineup: Lineup,
     states: States,
-    chair: int,
+    role: int,
     obs: Any,
     memory: MemoryState,
     step_keys: jax.Array,
 ) -> tuple[jax.Array, MemoryState]:
     """Acts with the scheduled key in memory, and puts the old key back."""
-    index, player = lineup.chairs[chair]
-    seat = lineup.key_seat(player)
+    index, player = lineup.roles[role]
+    seat = lineup.key_player(player)
     scheduled = memory.replace(key=jax.vmap(keys.player, (0, None))(step_keys, seat))
     action, _, after = lineup.slots[index].agent.batch_policy(
         states[index], obs, scheduled
@@ -114,15 +114,15 @@ def act(
 
 
 def chosen(
-    lineup: Lineup, table: Table, actions: list[jax.Array]
+    lineup: Lineup, batch: GameBatch, actions: list[jax.Array]
 ) -> tuple[jax.Array, ...]:
-    """Returns every player's action from those of the chairs."""
+    """Returns every player's action from those of the roles."""
     taken = list(actions[: lineup.num_players])
-    if table.acting is not None:
-        for chair in range(lineup.num_players, len(lineup.chairs)):
-            player = lineup.chairs[chair][1]
+    if batch.acting is not None:
+        for role in range(lineup.num_players, len(lineup.roles)):
+            player = lineup.roles[role][1]
             taken[player] = where_games(
-                table.acting[:, chair], actions[chair], taken[player]
+                batch.acting[:, role], actions[role], taken[player]
             )
     return tuple(taken)
 
