@@ -41,15 +41,15 @@ def coerce(value: Any, annotation: Any, where: str) -> Any:
         return _to_str(value, where)
     if origin is tuple:
         raise ConfigError(f"{where} must be a list, got {value!r}")
-    return frozen(value)
+    return hashable(value)
 
 
-def frozen(value: Any) -> Any:
+def hashable(value: Any) -> Any:
     """Returns free data with tuples for lists, so that it can be hashed."""
     if isinstance(value, list | tuple):
-        return tuple(frozen(v) for v in value)
+        return tuple(hashable(v) for v in value)
     if isinstance(value, dict):
-        return {key: frozen(v) for key, v in value.items()}
+        return {key: hashable(v) for key, v in value.items()}
     return value
 
 

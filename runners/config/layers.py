@@ -4,7 +4,7 @@ import dataclasses
 import typing
 from typing import Any
 
-from runners.config.coerce import coerce, frozen
+from runners.config.coerce import coerce, hashable
 from runners.config.merging import AGENT_KEY, NUM_AGENTS, QUICK, WANTS_QUICK
 from runners.config.schema import (
     NOT_WRITTEN,
@@ -56,7 +56,7 @@ def build_search(value: dict[str, Any]) -> dict[str, Any]:
     """
     types = search_options()
     search = {
-        name: frozen(option)
+        name: hashable(option)
         if name == TARGETS
         else coerce(option, types[name], f"search.{name}")
         for name, option in value.items()

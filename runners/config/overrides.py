@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from runners.config.coerce import frozen
+from runners.config.coerce import hashable
 from runners.config.documents import parse
 from runners.config.layers import ALIASES, normalise, text_field
 from runners.config.merging import QUICK
@@ -102,7 +102,7 @@ def game_options(words: Sequence[str]) -> dict[str, Any]:
             raise ConfigError(f"{word!r}: options of a game are written KEY=VALUE")
         path = f"env.{key.strip().removeprefix('env.')}"
         options |= plain(_layer(path, value, word)["env"])
-    return frozen(options)
+    return hashable(options)
 
 
 def _layer(key: str, text: str, word: str) -> Layer:

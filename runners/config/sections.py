@@ -7,7 +7,7 @@ from typing import Any
 from paxenv.registry import find
 from paxenv.wording import counted
 from runners.config import merging
-from runners.config.coerce import coerce, frozen
+from runners.config.coerce import coerce, hashable
 from runners.config.layers import FIELDS, build_search
 from runners.config.schema import (
     DEFAULT,
@@ -212,7 +212,7 @@ def _from(setting: Setting) -> str:
 
 
 def _build_env(value: Layer) -> EnvConfig:
-    options = {key: frozen(v) for key, v in value.items() if key != "id"}
+    options = {key: hashable(v) for key, v in value.items() if key != "id"}
     if "id" not in value:
         return EnvConfig(options=options)
     return EnvConfig(id=coerce(value["id"], str, "env.id"), options=options)
@@ -227,7 +227,7 @@ def _build_agent(index: int, value: Layer) -> AgentConfig:
         for key in own
         if key in value
     }
-    options = {key: frozen(v) for key, v in value.items() if key not in own}
+    options = {key: hashable(v) for key, v in value.items() if key not in own}
     return AgentConfig(**known, options=options)
 
 

@@ -13,8 +13,7 @@ from paxenv_agents import registry, weights
 from paxenv_agents.agent import Agent
 from paxenv_agents.engine.lineup import Slot
 from runners.config import DEFAULT_LEARNER, AgentConfig, ConfigError, ExperimentConfig
-from runners.config.coerce import coerce
-from runners.config.coerce import frozen as frozen_value
+from runners.config.coerce import coerce, hashable
 from runners.config.schema import ONE_LEARNER, did_you_mean, written_at
 from runners.engine.interventions import InTurn
 from runners.planning import interventions
@@ -220,7 +219,7 @@ def make_slot(
         self_play_prob=self_play_prob,
     )
     if config.runner == "eval" and not learns_within_a_trial(slot, env):
-        return frozen(slot, config.deterministic)
+        return without_learning(slot, config.deterministic)
     # Who learns within the trials of others is an opponent, also in the first place.
     opponent = index > 0 or config.runner in ("evo", "eval")
     apart = slot.learns and config.num_opponents > 1 and opponent
@@ -241,14 +240,14 @@ def evaluated(slot: Slot, env: Any, deterministic: bool) -> Slot:
     each trial begins so; the others are frozen.
     """
     if not learns_within_a_trial(slot, env):
-        return frozen(slot, deterministic)
+        return without_learning(slot, deterministic)
     reset = "trial" if slot.reset_interval == 1 else "never"
     return dataclasses.replace(
         slot, reset=reset, self_play_players=(), self_play_prob=None
     )
 
 
-def frozen(slot: Slot, deterministic: bool) -> Slot:
+def without_learning(slot: Slot, deterministic: bool) -> Slot:
     """Returns a slot that does not learn, and takes the likeliest action if asked."""
     agent = slot.agent
     if deterministic:
@@ -357,7 +356,7 @@ def as_saved(index: int, config: ExperimentConfig) -> tuple[AgentConfig, str | N
         notice = f"{where} is {saved}, not {agent.name}: {agent.model_path} holds it"
     types = option_types(registry.find(saved).load(), config.runner)
     if types is not None:
-        own = {k: frozen_value(v) for k, v in record["config"].items() if k in types}
+        own = {k: hashable(v) for k, v in record["config"].items() if k in types}
         usual = _defaults(registry.find(saved).load())
         own = {
             k: v
