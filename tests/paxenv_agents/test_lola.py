@@ -18,7 +18,7 @@ from paxenv.envs.iterated_matrix_game import IteratedMatrixGame
 from paxenv_agents import check_agent, make_agent
 from paxenv_agents.engine.lineup import Lineup, Slot
 from paxenv_agents.engine.play import context_of, play_fresh
-from paxenv_agents.learners.lola import LOLA, fitted
+from paxenv_agents.learners.lola import LOLA, fitted_opponent
 from paxenv_agents.learners.lookahead import Lookahead, Seat
 from paxenv_agents.types import Sample
 from runners.engine.experiment import Experiment, train_chunk
@@ -272,7 +272,7 @@ def test_a_model_has_the_frequencies_of_what_was_seen():
     }
     sample = Sample(**{**nothing, **seen})
 
-    fit = jax.jit(lambda: fitted(model, jax.random.key(0), sample, 100, 0.1))()
+    fit = jax.jit(lambda: fitted_opponent(model, jax.random.key(0), sample, 100, 0.1))()
 
     odds = jax.nn.softmax(fit.params["logits"])
     np.testing.assert_allclose(odds[0], [0.75, 0.25], atol=0.01)

@@ -119,8 +119,8 @@ def test_a_seed_that_diverged_leaves_a_gap_instead_of_a_line(tmp_path):
 def test_the_band_is_students_interval_of_the_mean():
     mean, half = confidence_band(np.array([[1.0], [2.0], [3.0]]))
     assert mean.tolist() == [2.0]
-    # t(2) = 4.3027, s = 1, sqrt(3).
-    assert half.tolist() == [pytest.approx(4.3027 / math.sqrt(3))]
+    # t(2) = 4.302653, s = 1, sqrt(3).
+    assert half.tolist() == [pytest.approx(4.302653 / math.sqrt(3))]
 
 
 def test_one_seed_has_no_band():
