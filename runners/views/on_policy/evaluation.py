@@ -130,8 +130,11 @@ def _another(envs: VectorEnv) -> gymnasium.Env | None:
         if isinstance(inner, CHANGING):
             return None
         inner = inner.env
-    if inner.spec is not None and "wrappers" not in inner.spec.kwargs:
-        return gymnasium.make(_of_one_game(inner.spec))
+    if inner.spec is not None:
+        game = gymnasium.make(_of_one_game(inner.spec))
+        for wrapper in inner.spec.kwargs.get("wrappers") or ():
+            game = wrapper(game)
+        return game
     makers: Any = getattr(inner, "env_fns", None)
     if not makers:
         return None
