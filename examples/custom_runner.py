@@ -16,7 +16,7 @@ import jax.numpy as jnp
 
 import paxenv
 import paxenv_agents
-from paxenv_agents.types import MemoryState, Sample, TrainingState
+from paxenv_agents import MemoryState, Sample, TrainingState
 
 
 class Carry(NamedTuple):

@@ -15,8 +15,7 @@ import jax
 import paxenv
 import runners
 from paxenv.auto_reset import AutoResetWrapper
-from paxenv_agents.learners.dqn import DQNConfig
-from paxenv_agents.learners.ppo import PPO, PPOConfig
+from paxenv_agents import PPO, DQNConfig, PPOConfig
 
 
 def balance(num_steps: int) -> None:

@@ -8,8 +8,8 @@ Files are written to a temporary folder.
 import argparse
 import tempfile
 
-from paxenv_agents.learners.ppo import PPOConfig
-from paxenv_agents.networks.feed_forward import MLPActor, MLPCritic
+from paxenv_agents import PPOConfig
+from paxenv_agents.networks import MLPActor, MLPCritic
 from runners import OnPolicyRunner
 
 

@@ -13,7 +13,7 @@ import jax
 import paxenv
 import runners
 from paxenv.auto_reset import AutoResetWrapper
-from paxenv_agents.learners.sac import SAC, SACConfig
+from paxenv_agents import SAC, SACConfig
 
 
 def train(num_steps: int, config: SACConfig) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 
 import paxenv
 import runners
-from paxenv_agents.learners.ppo import PPO, PPOConfig
+from paxenv_agents import PPO, PPOConfig
 from runners.engine.program import Program, initial_state, run_keys
 from runners.session.loop import Interval, Loop, Task
 

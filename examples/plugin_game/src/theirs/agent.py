@@ -5,8 +5,7 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from paxenv_agents.agent import Agent
-from paxenv_agents.types import MemoryState, TrainingState
+from paxenv_agents import Agent, MemoryState, TrainingState
 
 
 @dataclasses.dataclass(frozen=True)
