@@ -11,27 +11,31 @@ import numpy as np
 from paxenv.keys import of_seed
 from paxenv.missing import flagged, on_host, restored, stops_at_nan
 from paxenv_agents import structure
-from runners.engine import placement
+from runners.engine import placement, tags
 from runners.engine.experiment import Experiment, RunState, rollout, train_chunk, update
 from runners.engine.lanes import map_axis
 
 Rows = dict[str, np.ndarray]
 
-#: Tag of evaluations under a run key; 0 to 3 belong to the experiment.
-EVALUATION = 4
 
-
-def run_keys(seed: int, num_seeds: int = 1, *, evaluation: bool = False) -> jax.Array:
-    """Returns the run key of every seed, `[seeds]`.
-
-    Run i gets `fold_in(keys.of_seed(seed), i)`, and an evaluation that key folded once
-    more: it never meets a key of training.
-    """
+def run_keys(seed: int, num_seeds: int = 1) -> jax.Array:
+    """Returns each seed's run key, `[seeds]`: `fold_in(keys.of_seed(seed), i)`."""
     root = of_seed(seed)
-    keys = jax.vmap(jax.random.fold_in, (None, 0))(root, jnp.arange(num_seeds))
-    if evaluation:
-        keys = jax.vmap(jax.random.fold_in, (0, None))(keys, EVALUATION)
-    return keys
+    return jax.vmap(jax.random.fold_in, (None, 0))(root, jnp.arange(num_seeds))
+
+
+def evaluation_keys(
+    seed: int, num_seeds: int = 1, env_steps: int | None = None
+) -> jax.Array:
+    """Returns the key of an evaluation for every seed, `[seeds]`.
+
+    Args:
+        seed: The run's seed.
+        num_seeds: Repetitions.
+        env_steps: As of `tags.evaluation_key`.
+    """
+    keys = run_keys(seed, num_seeds)
+    return jax.vmap(lambda key: tags.evaluation_key(key, env_steps))(keys)
 
 
 def initial_state(experiment: Experiment, keys: jax.Array, params: Any) -> RunState:

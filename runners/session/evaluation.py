@@ -2,18 +2,18 @@
 
 from typing import NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from runners.engine.inner_episodes import CURVES
-from runners.engine.program import Program, initial_state, run_keys, with_agents
+from runners.engine.program import (
+    Program,
+    evaluation_keys,
+    initial_state,
+    with_agents,
+)
 from runners.engine.rows import FINITE
 from runners.planning.plan import Plan, evaluation
 from runners.session.models import with_models
-
-#: Tag under the evaluation key: evaluations while training goes on.
-PERIODIC = 5
 
 
 class Evaluated(NamedTuple):
@@ -50,10 +50,7 @@ class Evaluation:
                 the end of the run.
         """
         config = self.plan.config
-        keys = run_keys(config.seed, config.num_seeds, evaluation=True)
-        if env_steps is not None:
-            fold = jax.vmap(jax.random.fold_in, (0, None))
-            keys = fold(fold(keys, PERIODIC), jnp.uint32(env_steps % 2**32))
+        keys = evaluation_keys(config.seed, config.num_seeds, env_steps)
         state = initial_state(self.plan.experiment, keys, self.plan.params)
         if self._starts is None:
             self._starts = with_models(self.plan, state).starts

@@ -14,7 +14,7 @@ from paxenv_agents.engine.probed import Probed
 from runners.config import ConfigError
 from runners.engine.experiment import Experiment, RunState, rollout
 from runners.engine.lanes import map_axis
-from runners.engine.program import initial_state, run_keys, with_agents
+from runners.engine.program import evaluation_keys, initial_state, with_agents
 from runners.planning.plan import Plan
 from runners.session import models
 
@@ -118,7 +118,7 @@ def _rates(plan: Plan, probed: Any) -> np.ndarray:
     )
     experiment = dataclasses.replace(plan.experiment, slots=slots)
     config = plan.config
-    keys = run_keys(config.seed, config.num_seeds, evaluation=True)
+    keys = evaluation_keys(config.seed, config.num_seeds)
     state = initial_state(experiment, keys, plan.params)
     state = with_agents(state, models.load_models(plan))
     return np.asarray(_cooperation(experiment, state))

@@ -13,7 +13,7 @@ from runners.config import ConfigError
 from runners.config.schema import as_dict
 from runners.engine.experiment import with_outer_begun
 from runners.engine.joined_rows import JoinedRows
-from runners.engine.program import Program, initial_state, run_keys
+from runners.engine.program import Program, evaluation_keys, initial_state, run_keys
 from runners.planning.plan import Plan
 from runners.search.best import PROGRESS, BestMember, best_members
 from runners.session import models
@@ -36,7 +36,8 @@ def program_of(plan: Plan) -> Program:
         ConfigError: If weights that the plan names cannot be loaded.
     """
     config = plan.config
-    keys = run_keys(config.seed, config.num_seeds, evaluation=config.runner == "eval")
+    make_keys = evaluation_keys if config.runner == "eval" else run_keys
+    keys = make_keys(config.seed, config.num_seeds)
     state = initial_state(plan.experiment, keys, plan.params)
     try:
         state = models.with_models(plan, state)

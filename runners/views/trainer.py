@@ -18,8 +18,8 @@ from paxenv_agents.types import TrainingState
 from runners.engine.experiment import Experiment
 from runners.engine.joined_rows import JoinedRows
 from runners.engine.program import (
-    EVALUATION,
     Program,
+    evaluation_keys,
     initial_state,
     run_keys,
     with_agents,
@@ -229,13 +229,13 @@ class Trainer:
     def _evaluate(self, chunk: Chunk) -> None:
         del chunk
         step = self.program.env_steps
-        (key,) = run_keys(self.config.seed, evaluation=True)
+        (key,) = evaluation_keys(self.config.seed, env_steps=step)
         named = greedy_statistics(
             self.experiment.slots[0].agent,
             self.state,
             self.env,
             self.env_params,
-            jax.random.fold_in(jax.random.fold_in(key, EVALUATION), step % 2**31),
+            key,
             self.config.eval_episodes,
         )
         self.metrics_log.append({"step": step, **named})

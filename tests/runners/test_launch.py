@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from runners.config import ConfigError, load
-from runners.engine.program import run_keys
+from runners.engine.program import evaluation_keys, run_keys
 from runners.launch import Observer, run_plan
 from runners.planning.plan import prepare
 from runners.session.training import is_due, program_of
@@ -177,7 +177,7 @@ def test_the_seed_decides_parameters_and_first_games():
 
 def test_evaluations_never_meet_a_key_of_training():
     training = jax.random.key_data(run_keys(0, 3))
-    evaluation = jax.random.key_data(run_keys(0, 3, evaluation=True))
+    evaluation = jax.random.key_data(evaluation_keys(0, 3))
     assert not set(map(bytes, np.asarray(training))) & set(
         map(bytes, np.asarray(evaluation))
     )

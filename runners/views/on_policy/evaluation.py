@@ -16,7 +16,7 @@ from gymnasium.vector import (
 
 from paxenv_agents.agent import Agent
 from runners.engine.devices import count
-from runners.engine.program import run_keys
+from runners.engine.program import evaluation_keys
 from runners.engine.rows import finite
 from runners.engine.statistics import EpisodeStats, summarise
 from runners.session.whole_episodes import greedy_statistics
@@ -91,8 +91,7 @@ class Evaluation:
                 one is made.
         """
         n_episodes = count("num_episodes", n_episodes)
-        (key,) = run_keys(self._seed, evaluation=True)
-        key = jax.random.fold_in(key, env_steps % 2**31)
+        (key,) = evaluation_keys(self._seed, env_steps=env_steps)
         if self.params is not None:
             return greedy_statistics(
                 agent, state, self.game, self.params, key, n_episodes

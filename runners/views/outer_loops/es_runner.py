@@ -14,7 +14,7 @@ from paxenv.missing import flagged, on_host
 from paxenv_agents.agent import Agent
 from paxenv_agents.types import TrainingState
 from runners.engine import population
-from runners.engine.experiment import OUTER
+from runners.engine.tags import AGAIN, ASK, EVALUATE, OUTER, TELL, TRAIN
 from runners.search.outer_options import ESConfig
 from runners.search.search import Search, SearchState
 from runners.search.space import Solution, make_space
@@ -31,8 +31,6 @@ from runners.views.outer_loops.population import (
     score,
 )
 
-# Tags under the key of a generation.
-ASK, TELL, TRAIN, EVALUATE, AGAIN = range(5)
 #: The generation whose key the final evaluation has; no search comes so far.
 LAST = 2**31
 

@@ -14,8 +14,8 @@ from paxenv_agents import structure
 from paxenv_agents.agent import Agent
 from paxenv_agents.networks import options
 from paxenv_agents.types import MemoryState, Sample, Stats, TrainingState
+from runners.engine import tags
 from runners.engine.joined_rows import JoinedRows
-from runners.engine.program import EVALUATION
 from runners.engine.rows import is_metric
 from runners.search import space
 from runners.search.dims import ALIASES
@@ -81,7 +81,9 @@ class AgentHandle:
         self._agent = agent
         self.loop = self._make_loop(agent, game_of(env))
         carried = tuple(hook.init() for hook in self._hooks)
-        learner = inner_loop.fresh_learner(self.loop, jax.random.fold_in(key, 1))
+        learner = inner_loop.fresh_learner(
+            self.loop, jax.random.fold_in(key, tags.AGENTS)
+        )
         self.state = self._begun(learner, carried)
 
     # What is there.
@@ -258,8 +260,7 @@ class AgentHandle:
                 of environment steps so far.
         """
         if key is None:
-            root = jax.random.fold_in(self._key, EVALUATION)
-            key = jax.random.fold_in(root, self.env_steps % 2**31)
+            key = tags.evaluation_key(self._key, self.env_steps)
         named = inner_loop.evaluate_compiled(
             self.loop, self.state.learner, self.env_params, key
         )
@@ -307,7 +308,9 @@ class AgentHandle:
         return getattr(self.config, "num_steps_per_iteration", self.config.num_steps)
 
     def _begun(self, learner: TrainingState, carried: tuple[Any, ...]) -> InnerState:
-        key = jax.random.fold_in(jax.random.fold_in(self._key, 0), self._visits)
+        key = jax.random.fold_in(
+            jax.random.fold_in(self._key, tags.LANES), self._visits
+        )
         self._visits += 1
         return inner_loop.begin_compiled(
             self.loop, learner, self.env_params, key, carried
@@ -316,7 +319,9 @@ class AgentHandle:
     def _set_option(self, name: str, value: Any) -> None:
         self._agent = space.with_option(self._agent, name, value)
         self.loop = self._make_loop(self._agent, self.env)
-        learner = inner_loop.fresh_learner(self.loop, jax.random.fold_in(self._key, 1))
+        learner = inner_loop.fresh_learner(
+            self.loop, jax.random.fold_in(self._key, tags.AGENTS)
+        )
         old = self.state.learner
         if _shapes(learner) == _shapes(old):
             learner = old

@@ -15,12 +15,11 @@ from paxenv_agents.types import TrainingState
 from runners.engine.experiment import Experiment, RunState, iterate
 from runners.engine.rows import Row
 from runners.engine.statistics import summarise
+from runners.engine.tags import LEARNER
 from runners.session.whole_episodes import play_episodes
 from runners.views.outer_loops import hooks
 from runners.views.outer_loops.hooks import Hook, HookContext
 
-#: Tag of the learner's own draws under the key of an inner loop.
-LEARNER = 6
 #: Most iterations of one call that returns their rows.
 ROWS = 256
 

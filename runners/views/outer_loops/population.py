@@ -10,6 +10,7 @@ import numpy as np
 
 from paxenv_agents import structure
 from paxenv_agents.types import TrainingState
+from runners.engine import tags
 from runners.engine.rows import Row
 from runners.search import space
 from runners.search.outer_options import ESConfig
@@ -295,7 +296,7 @@ class Individuals:
         """Returns the parent; a fresh one where options change its shapes."""
         if not own:
             return parent
-        key = jax.random.fold_in(self._key, 1)
+        key = jax.random.fold_in(self._key, tags.AGENTS)
         fresh = inner_loop.fresh_learner(self.loop(own), key)
         shapes = [
             (jax.tree.structure(x), [leaf.shape for leaf in jax.tree.leaves(x)])
