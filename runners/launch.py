@@ -13,7 +13,7 @@ import numpy as np
 from runners.config import ConfigError, load
 from runners.config.schema import OUTER_LOOPS
 from runners.engine.devices import ensure_devices
-from runners.engine.program import Program
+from runners.engine.program import CompiledProgram
 from runners.engine.statistics import estimates
 from runners.planning.plan import Plan, prepare
 from runners.report import plots
@@ -157,7 +157,7 @@ def resume_plan(
 
 def _run(
     plan: Plan,
-    program: Program,
+    program: CompiledProgram,
     run_dir: RunDir,
     observer: Observer,
     began: float,
@@ -216,7 +216,7 @@ def _train(training: Training, observer: Observer, compile_seconds: float) -> Ou
 
 
 def _evaluate_only(
-    plan: Plan, program: Program, run_dir: RunDir, compile_seconds: float
+    plan: Plan, program: CompiledProgram, run_dir: RunDir, compile_seconds: float
 ) -> Outcome:
     began = time.perf_counter()
     metrics, by_episode = play_once(program)

@@ -15,7 +15,7 @@ import numpy as np
 import paxenv
 import runners
 from paxenv_agents import PPO, PPOConfig
-from runners.engine.program import Program, initial_state, run_keys
+from runners.engine.program import CompiledProgram, initial_state, run_keys
 from runners.session.loop import Interval, Loop, Task
 
 THRESHOLD, WINDOW = 475.0, 100
@@ -39,7 +39,9 @@ def ours(seed: int, max_steps: int) -> tuple[float, float, int]:
         num_steps=CONFIG.n_steps,
         chunk_size=16,
     )
-    program = Program(experiment, initial_state(experiment, run_keys(seed), params))
+    program = CompiledProgram(
+        experiment, initial_state(experiment, run_keys(seed), params)
+    )
     program.run(1)
     first = time.perf_counter() - began
     returns: list[float] = []

@@ -14,7 +14,7 @@ import numpy as np
 import paxenv
 import runners
 from paxenv_agents import PPO, PPOConfig
-from runners.engine.program import Program, initial_state, run_keys
+from runners.engine.program import CompiledProgram, initial_state, run_keys
 from runners.session.whole_episodes import evaluate_agent
 
 NUM_GAMES, NUM_UPDATES, NUM_EPISODES = 8, 97, 50
@@ -32,7 +32,7 @@ def returns(config: PPOConfig, num_seeds: int) -> np.ndarray:
         chunk_size=NUM_UPDATES,
     )
     state = initial_state(experiment, run_keys(0, num_seeds), params)
-    program = Program(experiment, state)
+    program = CompiledProgram(experiment, state)
     program.run(NUM_UPDATES)
     greedy = dataclasses.replace(agent, greedy=True)
 

@@ -1,8 +1,9 @@
 """An experiment compiled for all seeds at once: whole chunks, or stage by stage."""
 
+import dataclasses
 import functools
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -11,6 +12,7 @@ import numpy as np
 from paxenv.keys import of_seed
 from paxenv.missing import flagged, on_host, restored, stops_at_nan
 from paxenv_agents import structure
+from paxenv_agents.agent import Agent
 from runners.engine import placement, tags
 from runners.engine.experiment import Experiment, RunState, rollout, train_chunk, update
 from runners.engine.lanes import map_axis
@@ -55,7 +57,84 @@ def _init(experiment: Experiment, keys: jax.Array, params: Any) -> RunState:
     return map_axis(experiment.init, (0, None), keys.shape[0])(keys, params)
 
 
-class Program:
+class Program(Protocol):
+    """What a run advances, an iteration or many at a time.
+
+    There are three: `CompiledProgram`, one that learns from replay in host memory
+    (`runners.session.host_replay`), and one that plays an environment of Gymnasium
+    (`runners.views.on_policy.host`). Loops, logs and checkpoints ask for no more.
+
+    Attributes:
+        state: Leaves `[seeds, ...]`.
+        iteration: Iterations that have been run.
+    """
+
+    state: RunState
+    iteration: int
+
+    @property
+    def agent(self) -> Agent:
+        """The agent of the first slot."""
+        ...
+
+    @property
+    def num_games(self) -> int:
+        """Games that are played at once."""
+        ...
+
+    @property
+    def steps_per_iteration(self) -> int:
+        """Environment steps of one iteration of one seed."""
+        ...
+
+    @property
+    def max_iterations(self) -> int:
+        """The most iterations of one call of `run`."""
+        ...
+
+    @property
+    def env_steps(self) -> int:
+        """Environment steps of one seed so far."""
+        ...
+
+    def run(self, num_iterations: int) -> Rows:
+        """Runs iterations and returns their metrics, float32 `[seeds, iterations]`."""
+        ...
+
+    def rollout(self) -> Rows:
+        """Runs the first stage of an iteration; metrics are `[seeds, 1]`."""
+        ...
+
+    def update(self) -> Rows:
+        """Runs the second stage of an iteration; metrics are `[seeds, 1]`."""
+        ...
+
+    def load(self, state: RunState) -> None:
+        """Goes on from another state; its buffers are copied."""
+        ...
+
+    def set_agents(self, states: dict[int, Any]) -> None:
+        """Puts other training states into slots, leaves `[seeds, ...]`."""
+        ...
+
+    def with_agent(self, agent: Agent) -> "Program":
+        """Returns the program for another agent of the same state in the first slot."""
+        ...
+
+    def arrays(self) -> Any:
+        """Returns everything that it goes on from, a pytree of arrays."""
+        ...
+
+    def about(self) -> dict[str, Any]:
+        """Returns what of it is no array, as JSON."""
+        ...
+
+    def restore(self, arrays: Any, about: Mapping[str, Any]) -> None:
+        """Goes on from what `arrays` and `about` returned."""
+        ...
+
+
+class CompiledProgram:
     """An experiment, the state of all its seeds, and what advances it.
 
     `run` takes many iterations in one compiled call. `rollout` and `update` take one
@@ -87,9 +166,49 @@ class Program:
         self.iteration = int(np.asarray(state.iteration)[0])
 
     @property
+    def agent(self) -> Agent:
+        """The agent of the first slot."""
+        return self.experiment.slots[0].agent
+
+    @property
+    def num_games(self) -> int:
+        """Games that are played at once against each opponent."""
+        return self.experiment.num_games
+
+    @property
+    def steps_per_iteration(self) -> int:
+        """Environment steps of one iteration of one seed."""
+        return self.experiment.steps_per_iteration
+
+    @property
+    def max_iterations(self) -> int:
+        """The most iterations of one call of `run`."""
+        return self.experiment.chunk_size
+
+    @property
     def env_steps(self) -> int:
         """Environment steps of one seed so far."""
-        return self.iteration * self.experiment.steps_per_iteration
+        return self.iteration * self.steps_per_iteration
+
+    def arrays(self) -> RunState:
+        """Returns everything that it goes on from."""
+        return self.state
+
+    def about(self) -> dict[str, Any]:
+        """Returns what of it is no array: nothing."""
+        return {}
+
+    def restore(self, arrays: RunState, about: Mapping[str, Any]) -> None:
+        """Goes on from what `arrays` returned."""
+        del about
+        self.load(arrays)
+
+    def with_agent(self, agent: Agent) -> "CompiledProgram":
+        """Returns the program for another agent of the same state in the first slot."""
+        first, *others = self.experiment.slots
+        slots = (dataclasses.replace(first, agent=agent), *others)
+        experiment = dataclasses.replace(self.experiment, slots=slots)
+        return CompiledProgram(experiment, self.state)
 
     def trace(self) -> None:
         """Finds what does not fit together, before anything is compiled.
@@ -238,7 +357,7 @@ def _with_stats(played: Any, change: Callable[[Any], Any]) -> Any:
 def with_agents(state: RunState, states: dict[int, Any]) -> RunState:
     """Returns the state with other training states in some slots.
 
-    Buffers are shared with what is given; a `Program` copies them.
+    Buffers are shared with what is given; a `CompiledProgram` copies them.
 
     Args:
         state: The state of all seeds.

@@ -6,7 +6,7 @@ import numpy as np
 
 from runners.engine.inner_episodes import CURVES
 from runners.engine.program import (
-    Program,
+    CompiledProgram,
     evaluation_keys,
     initial_state,
     with_agents,
@@ -35,7 +35,7 @@ class Evaluation:
     def __init__(self, plan: Plan) -> None:
         """Takes a plan of training; compiles nothing yet."""
         self.plan = evaluation(plan)
-        self._program: Program | None = None
+        self._program: CompiledProgram | None = None
         self._starts: tuple | None = None
 
     def play(self, agents: tuple, env_steps: int | None = None) -> Evaluated:
@@ -59,13 +59,13 @@ class Evaluation:
         given = {i: a for i, a in enumerate(agents) if slots[i].reset_interval != 1}
         state = with_agents(state, given).replace(starts=self._starts)
         if self._program is None:
-            self._program = Program(self.plan.experiment, state)
+            self._program = CompiledProgram(self.plan.experiment, state)
         else:
             self._program.load(state)
         return play_once(self._program)
 
 
-def play_once(program: Program) -> Evaluated:
+def play_once(program: CompiledProgram) -> Evaluated:
     """Runs one iteration; a seed whose agents are not finite has NaN everywhere."""
     rows = {name: values[:, 0] for name, values in program.run(1).items()}
     curves = rows.pop(CURVES, None)

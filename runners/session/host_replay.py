@@ -1,11 +1,12 @@
 """Training from a replay in host memory: play is compiled, turns of learning are not.
 
-`HostReplayProgram` has the state of `runners.engine.program.Program` and advances it
-by the same keys, so the same loop serves both.
+`HostReplayProgram` is a `runners.engine.program.Program` with the state and the keys of
+a compiled one.
 """
 
 import dataclasses
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -13,6 +14,7 @@ import numpy as np
 
 from paxenv.missing import flagged, on_host
 from paxenv_agents import structure
+from paxenv_agents.agent import Agent
 from paxenv_agents.engine.lineup import Slot
 from paxenv_agents.learners import replay
 from paxenv_agents.learners.off_policy import OffPolicy
@@ -20,7 +22,7 @@ from paxenv_agents.learners.replay import HostReplay, Minibatch, Transition
 from paxenv_agents.types import TrainingState
 from runners.engine.experiment import Experiment, RunState, rollout
 from runners.engine.lanes import map_axis
-from runners.engine.program import Rows
+from runners.engine.program import Rows, with_agents
 from runners.engine.rows import update_row
 
 
@@ -54,8 +56,7 @@ class HostReplayProgram:
             seed: Of the generator that draws minibatches.
         """
         self.experiment = dataclasses.replace(experiment, chunk_size=1)
-        agent: Any = experiment.slots[0].agent
-        self._agent: OffPolicy = agent
+        self._agent = cast(OffPolicy, experiment.slots[0].agent)
         self.ring = HostReplay(self._agent.config.capacity, seed)
         self._no_stats = _stats_of_no_step(self._agent, _first(state.agents[0]))
         self.load(state)
@@ -64,17 +65,53 @@ class HostReplayProgram:
         """Goes on from another state; its buffers are copied."""
         self.state = jax.tree.map(jnp.copy, state)
         self.iteration = int(np.asarray(state.iteration)[0])
+        self._played: Any = None
+
+    @property
+    def agent(self) -> OffPolicy:
+        """Who learns."""
+        return self._agent
+
+    @property
+    def num_games(self) -> int:
+        """Games that are played at once."""
+        return self.experiment.num_games
+
+    @property
+    def steps_per_iteration(self) -> int:
+        """Environment steps of one iteration."""
+        return self.experiment.steps_per_iteration
+
+    @property
+    def max_iterations(self) -> int:
+        """The most iterations of one call of `run`."""
+        return 1
 
     @property
     def env_steps(self) -> int:
         """Environment steps so far."""
-        return self.iteration * self.experiment.steps_per_iteration
+        return self.iteration * self.steps_per_iteration
 
     def run(self, num_iterations: int) -> Rows:
-        """Runs one iteration and returns its metrics, float32 `[1, 1]`."""
+        """Runs both stages of one iteration; metrics are `[1, 1]`."""
         if num_iterations != 1:
             raise ValueError(f"a call runs 1 iteration, not {num_iterations}")
-        stream, new, seen = _play(self.experiment, self.state)
+        return self.rollout() | self.update()
+
+    def rollout(self) -> Rows:
+        """Plays what one update learns from; metrics are `[1, 1]`."""
+        self._played, seen = _play(self.experiment, self.state)
+        return {name: x[:, None] for name, x in on_host(seen).items()}
+
+    def update(self) -> Rows:
+        """Keeps what was played and learns what is due; metrics are `[1, 1]`.
+
+        Raises:
+            RuntimeError: If `rollout` has not been run before.
+        """
+        if self._played is None:
+            raise RuntimeError("there is nothing to learn from: call rollout() first")
+        (stream, new), self._played = self._played, None
         learner, report = self._learn(
             _first(self.state.agents[0]), jax.device_get(_first(new))
         )
@@ -86,8 +123,19 @@ class HostReplayProgram:
             outer=self.state.outer.replace(agents=agents),
             stream=stream,
         )
-        rows = {name: x[:, None] for name, x in on_host(seen).items()}
-        return rows | {name: x[None, None] for name, x in on_host(learnt).items()}
+        return {name: x[None, None] for name, x in on_host(learnt).items()}
+
+    def set_agents(self, states: dict[int, Any]) -> None:
+        """Puts another training state, leaves `[1, ...]`, in the place of the old."""
+        self.state = with_agents(self.state, jax.tree.map(jnp.copy, states))
+
+    def with_agent(self, agent: Agent) -> "HostReplayProgram":
+        """Returns this program for another agent of the same state."""
+        (slot,) = self.experiment.slots
+        slots = (dataclasses.replace(slot, agent=agent),)
+        self.experiment = dataclasses.replace(self.experiment, slots=slots)
+        self._agent = cast(OffPolicy, agent)
+        return self
 
     def _learn(
         self, state: TrainingState, new: Transition
@@ -113,8 +161,8 @@ class HostReplayProgram:
 
     # Checkpoints.
 
-    def saved_ring(self) -> dict[str, Any]:
-        """Returns the ring as a pytree of arrays of fixed shapes."""
+    def arrays(self) -> dict[str, Any]:
+        """Returns the state, and the ring as a pytree of arrays of fixed shapes."""
         saved = self.ring.state_dict()
         rows = saved["rows"]
         if not rows:
@@ -123,19 +171,19 @@ class HostReplayProgram:
                 for i, x in enumerate(jax.tree.leaves(self._agent.example_row()))
             }
         counts = {name: np.int32(saved[name]) for name in ("head", "filled")}
-        return {"rows": rows, **counts}
+        return {"run": self.state, "replay": {"rows": rows, **counts}}
 
-    def load_ring(self, saved: dict[str, Any], generator: dict[str, Any]) -> None:
-        """Goes on from `saved_ring` and the generator's state, `generator`."""
-        rows = {name: np.array(x) for name, x in saved["rows"].items()}
-        self.ring.load_state_dict(
-            {**saved, "rows": rows, "generator": generator}, self._agent.example_row()
-        )
+    def about(self) -> dict[str, Any]:
+        """Returns the state of the generator that draws minibatches; JSON values."""
+        return {"generator": self.ring.state_dict()["generator"]}
 
-    @property
-    def generator(self) -> dict[str, Any]:
-        """The state of the ring's random generator; JSON values."""
-        return self.ring.state_dict()["generator"]
+    def restore(self, arrays: dict[str, Any], about: Mapping[str, Any]) -> None:
+        """Goes on from what `arrays` and `about` returned."""
+        self.load(arrays["run"])
+        ring = arrays["replay"]
+        rows = {name: np.array(x) for name, x in ring["rows"].items()}
+        saved = {**ring, "rows": rows, "generator": about["generator"]}
+        self.ring.load_state_dict(saved, self._agent.example_row())
 
 
 @structure.jit("experiment")
@@ -147,11 +195,11 @@ def _init(experiment: Experiment, keys: jax.Array, params: Any) -> RunState:
 
 
 @structure.jit("experiment")
-def _play(experiment: Experiment, state: RunState) -> tuple[Any, Transition, Any]:
-    """Plays one rollout: (stream, transitions, metrics), leaves `[1, ...]`."""
+def _play(experiment: Experiment, state: RunState) -> Any:
+    """Plays one rollout: ((stream, transitions), metrics), leaves `[1, ...]`."""
     row_of: Any = experiment.slots[0].agent
 
-    def play(state: RunState) -> tuple[Any, Transition, Any]:
+    def play(state: RunState) -> Any:
         played, row = rollout(experiment, state)
         sample, last_obs, _ = _first(played.play.experiences[0])  # the one opponent
         new = jax.tree.map(
@@ -160,7 +208,7 @@ def _play(experiment: Experiment, state: RunState) -> tuple[Any, Transition, Any
             row_of.example_row(),
         )
         stream: Any = played.play
-        return stream.stream, new, flagged(row)
+        return (stream.stream, new), flagged(row)
 
     return map_axis(play, (0,), 1)(state)
 

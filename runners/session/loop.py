@@ -197,7 +197,7 @@ class Loop:
             return 1
         ends = [task.interval.next_due(first) for task in self.tasks]
         nearest = min([self.num_iterations, *(end for end in ends if end is not None)])
-        return min(wanted, self.program.experiment.chunk_size, nearest - first)
+        return min(wanted, self.program.max_iterations, nearest - first)
 
     def _advance(self, length: int) -> Rows:
         if self.stages is None:
@@ -217,7 +217,7 @@ class Loop:
         i, seed = (int(x) for x in bad[0])
         self.first_non_finite = chunk.first + i + 1
         if self.non_finite == "stop":
-            steps = self.program.experiment.steps_per_iteration
+            steps = self.program.steps_per_iteration
             raise NonFiniteError(
                 self.first_non_finite, seed, self.first_non_finite * steps
             )

@@ -14,7 +14,7 @@ from paxenv_agents.engine.lineup import Slot
 from runners.config import AgentConfig, ConfigError, ExperimentConfig, load
 from runners.config.loader import load_record
 from runners.engine.experiment import RunState
-from runners.engine.program import Program, run_keys, with_agents
+from runners.engine.program import CompiledProgram, run_keys, with_agents
 from runners.planning.plan import Plan, prepare
 from runners.planning.seating import saved_params
 from runners.search.best import BestMember
@@ -24,7 +24,7 @@ from runners.storage.checkpoints.tree import read_arrays
 from runners.storage.run_dir import RunDir
 
 
-def save_models(plan: Plan, program: Program, run_dir: RunDir) -> None:
+def save_models(plan: Plan, program: CompiledProgram, run_dir: RunDir) -> None:
     """Writes the weights of every learner in every seed."""
     config = plan.config
     for seed in range(config.num_seeds):

@@ -13,7 +13,12 @@ from runners.config import ConfigError
 from runners.config.schema import as_dict
 from runners.engine.experiment import with_outer_begun
 from runners.engine.joined_rows import JoinedRows
-from runners.engine.program import Program, evaluation_keys, initial_state, run_keys
+from runners.engine.program import (
+    CompiledProgram,
+    evaluation_keys,
+    initial_state,
+    run_keys,
+)
 from runners.planning.plan import Plan
 from runners.search.best import PROGRESS, BestMember, best_members
 from runners.session import models
@@ -29,7 +34,7 @@ from runners.storage.sinks import Position
 BEST_METRIC = "episode/return/player_1"
 
 
-def program_of(plan: Plan) -> Program:
+def program_of(plan: Plan) -> CompiledProgram:
     """Returns the program of a plan before its first iteration.
 
     Raises:
@@ -46,7 +51,7 @@ def program_of(plan: Plan) -> Program:
     if plan.evolves and any(agent.model_path for agent in config.agents):
         # A search begins where the weights are.
         state = jax.vmap(functools.partial(with_outer_begun, plan.experiment))(state)
-    return Program(plan.experiment, state)
+    return CompiledProgram(plan.experiment, state)
 
 
 @dataclasses.dataclass
@@ -65,7 +70,7 @@ class Training:
     """
 
     plan: Plan
-    program: Program
+    program: CompiledProgram
     run_dir: RunDir
     seconds: float = 0.0
     first_non_finite: int | None = None

@@ -18,11 +18,11 @@ from paxenv_agents.types import TrainingState
 from runners.engine.experiment import Experiment
 from runners.engine.joined_rows import JoinedRows
 from runners.engine.program import (
+    CompiledProgram,
     Program,
     evaluation_keys,
     initial_state,
     run_keys,
-    with_agents,
 )
 from runners.engine.rows import RETURNS
 from runners.report import plots
@@ -122,11 +122,11 @@ class Trainer:
         self._saved, self._seconds = -1, 0.0
         self._written = {"iterations": 0, "returns": 0, "rows": 0}
 
-    def _program(self) -> Program | HostReplayProgram:
+    def _program(self) -> Program:
         seed = self.config.seed
         start = self.experiment, run_keys(seed), self.env_params
         if self.buffer == "device":
-            return Program(self.experiment, initial_state(*start))
+            return CompiledProgram(self.experiment, initial_state(*start))
         fresh = host_replay.initial_state(*start)
         return HostReplayProgram(self.experiment, fresh, seed)
 
@@ -197,9 +197,8 @@ class Trainer:
         if store is not None:
             interval = Interval(config.checkpoint_interval, per_iteration)
             tasks.append(Task(interval, lambda _: self._save(store)))
-        program: Any = self.program
         return Loop(
-            program,
+            self.program,
             self.num_iterations,
             on_chunk=(self._keep, lambda chunk: line.advance(chunk.last)),
             tasks=tasks,
@@ -321,15 +320,12 @@ class Trainer:
 
         def template(path: Path) -> Any:
             changes[:] = self._changes(path)
-            return self._saveable()
+            return self.program.arrays()
 
-        state, meta = store.restore(template)
-        agent = self.experiment.slots[0].agent
-        run = state["run"]
-        learner = settings.with_rates(run.agents[0], agent, changes)
-        self.program.load(with_agents(run, {0: learner}))
-        if isinstance(self.program, HostReplayProgram):
-            self.program.load_ring(state["replay"], meta["generator"])
+        arrays, meta = store.restore(template)
+        self.program.restore(arrays, meta["program"])
+        learner, agent = self.program.state.agents[0], self.program.agent
+        self.program.set_agents({0: settings.with_rates(learner, agent, changes)})
         self._load_history(store, meta)
         self._joined.load(meta.get("rows"))
         self._saved, self._seconds = self.program.iteration, meta["seconds"]
@@ -362,12 +358,6 @@ class Trainer:
             keep_period=config.keep_period,
         )
 
-    def _saveable(self) -> dict[str, Any]:
-        saved: dict[str, Any] = {"run": self.program.state}
-        if isinstance(self.program, HostReplayProgram):
-            saved["replay"] = self.program.saved_ring()
-        return saved
-
     def _save(self, store: CheckpointStore | None) -> None:
         if store is None or self._saved == self.program.iteration:
             return
@@ -381,10 +371,9 @@ class Trainer:
             "seconds": self._seconds,
             "history": self._save_history(store),
             "rows": self._joined.saved(),
+            "program": self.program.about(),
         }
-        if isinstance(self.program, HostReplayProgram):
-            meta["generator"] = self.program.generator
-        store.save(self.program.env_steps, self._saveable(), meta)
+        store.save(self.program.env_steps, self.program.arrays(), meta)
 
     def _save_history(self, store: CheckpointStore) -> dict[str, int]:
         """Appends what is new to the journal, and returns its sizes."""

@@ -599,9 +599,9 @@ def test_algorithms_have_configs_with_defaults():
 def test_training_is_one_compiled_call_however_many_updates(cart_pole):
     """118: no Python between updates unless something is due."""
     calls = []
-    from runners.engine.program import Program
+    from runners.engine.program import CompiledProgram
 
-    run = Program.run
+    run = CompiledProgram.run
 
     def counted(self, length):
         calls.append(length)
@@ -609,7 +609,7 @@ def test_training_is_one_compiled_call_however_many_updates(cart_pole):
 
     quiet = dataclasses.replace(SHORT, total_timesteps=64 * 40, log_interval=10**6)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Program, "run", counted)
+        patch.setattr(CompiledProgram, "run", counted)
         ppo(cart_pole, quiet)
     assert sum(calls) == 40
     assert len(calls) <= 5

@@ -9,7 +9,7 @@ from paxenv_agents.engine.lineup import Slot
 from paxenv_agents.learners.ppo import PPO, PPOConfig
 from paxenv_agents.registry import make_agent
 from runners.engine.experiment import Experiment
-from runners.engine.program import Program, initial_state, run_keys
+from runners.engine.program import CompiledProgram, initial_state, run_keys
 
 SMALL = PPOConfig(hidden_sizes=(8,), num_epochs=2, num_minibatches=2)
 
@@ -21,7 +21,7 @@ def cart_pole(num_seeds=1):
         env, (Slot(agent),), num_games=4, num_steps=16, chunk_size=8
     )
     keys = run_keys(3, num_seeds)
-    return Program(experiment, initial_state(experiment, keys, params))
+    return CompiledProgram(experiment, initial_state(experiment, keys, params))
 
 
 def dilemma(num_seeds=1):
@@ -32,7 +32,7 @@ def dilemma(num_seeds=1):
         env, (Slot(agent), Slot(other, (1,))), num_games=4, chunk_size=8
     )
     keys = run_keys(3, num_seeds)
-    return Program(experiment, initial_state(experiment, keys, params))
+    return CompiledProgram(experiment, initial_state(experiment, keys, params))
 
 
 @pytest.mark.slow
@@ -67,7 +67,7 @@ def test_seeds_in_one_program_are_those_of_their_own_programs():
 def test_a_program_copies_what_it_is_given():
     program = cart_pole()
     given = program.state
-    other = Program(program.experiment, given)
+    other = CompiledProgram(program.experiment, given)
     other.run(1)
     assert int(given.iteration[0]) == 0
     program.run(1)

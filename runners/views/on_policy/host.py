@@ -1,8 +1,7 @@
 """Rollouts on the host: a Gymnasium vector environment played by a compiled agent.
 
-`HostProgram` has the two stages and the state of `runners.engine.program.Program`, so
-the same loop, checkpoints and metrics serve both. What it cannot save is the
-environment.
+`HostProgram` is a `runners.engine.program.Program`, so the same loop, checkpoints and
+metrics serve it. What it cannot save is the environment.
 """
 
 from collections.abc import Mapping
@@ -233,25 +232,12 @@ def transition(env: VectorEnv, mode: AutoresetMode, actions: np.ndarray) -> Tran
     )
 
 
-class HostPlan(NamedTuple):
-    """What the loop reads of an experiment.
-
-    Attributes:
-        steps_per_iteration: Environment steps of one iteration.
-        chunk_size: Iterations of one call.
-    """
-
-    steps_per_iteration: int
-    chunk_size: int = 1
-
-
 class HostProgram:
     """One agent in a vector environment.
 
     Attributes:
         agent: Who plays and learns.
         env: What it plays.
-        experiment: The sizes that the loop reads.
         state: Leaves `[1, ...]`: one seed.
         iteration: Iterations that have been run.
     """
@@ -271,7 +257,6 @@ class HostProgram:
         self.num_games = env.num_envs
         self.agent = agent.sized(self.num_games)
         self.num_steps = self.agent.rollout_length(self.num_games)
-        self.experiment = HostPlan(self.num_steps * self.num_games)
         self.autoreset_mode = autoreset_mode(env)
         self._seed = seed
         (run_key,) = run_keys(seed)
@@ -297,10 +282,38 @@ class HostProgram:
         """Puts another training state, leaves `[1, ...]`, in the place of the old."""
         self.state = with_agents(self.state, jax.tree.map(jnp.copy, states))
 
+    def with_agent(self, agent: Agent) -> "HostProgram":
+        """Returns this program for another agent of the same state."""
+        self.agent = agent.sized(self.num_games)
+        return self
+
+    @property
+    def steps_per_iteration(self) -> int:
+        """Environment steps of one iteration."""
+        return self.num_steps * self.num_games
+
+    @property
+    def max_iterations(self) -> int:
+        """The most iterations of one call of `run`."""
+        return 1
+
     @property
     def env_steps(self) -> int:
         """Environment steps so far."""
-        return self.iteration * self.experiment.steps_per_iteration
+        return self.iteration * self.steps_per_iteration
+
+    def arrays(self) -> RunState:
+        """Returns everything that it goes on from but the environment."""
+        return self.state
+
+    def about(self) -> dict[str, Any]:
+        """Returns what of it is no array: nothing."""
+        return {}
+
+    def restore(self, arrays: RunState, about: Mapping[str, Any]) -> None:
+        """Goes on from what `arrays` returned, with all games opened anew."""
+        del about
+        self.load(arrays)
 
     def run(self, num_iterations: int) -> Rows:
         """Runs both stages of one iteration."""

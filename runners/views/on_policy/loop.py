@@ -99,7 +99,7 @@ class OnPolicyLoop:
 
     def _keep(self, chunk: Chunk) -> None:
         runner = self._runner
-        per_iteration = runner.program.experiment.steps_per_iteration
+        per_iteration = runner.program.steps_per_iteration
         taken = max(chunk.seconds - runner.seconds, 1e-9)
         runner.seconds = chunk.seconds
         for i in range(chunk.length):

@@ -1,7 +1,6 @@
 """What an `OnPolicyRunner` advances: a native program, or one of games on the host."""
 
 import contextlib
-import dataclasses
 import math
 from typing import Any
 
@@ -12,7 +11,7 @@ from paxenv.wording import counted
 from paxenv_agents.engine.lineup import Slot
 from runners.engine.devices import count
 from runners.engine.experiment import Experiment
-from runners.engine.program import Program, initial_state, run_keys
+from runners.engine.program import CompiledProgram, Program, initial_state, run_keys
 from runners.views.on_policy.host import HostProgram
 
 #: Games at once, where nobody says how many.
@@ -28,7 +27,7 @@ def make_program(
     num_envs: int | None,
     seed: int,
     device: Any,
-) -> Program | HostProgram:
+) -> Program:
     """Returns the program before its first iteration.
 
     Args:
@@ -69,7 +68,7 @@ def make_program(
             keep_parts=True,
         )
         state = initial_state(experiment, run_keys(seed), params)
-        return Program(experiment, jax.device_put(state, device))
+        return CompiledProgram(experiment, jax.device_put(state, device))
 
 
 def planned(agent: Any, num_updates: int) -> Any:
@@ -84,7 +83,7 @@ def planned(agent: Any, num_updates: int) -> Any:
     return agent
 
 
-def replanned(program: Any, agent: Any, num_updates: int) -> Any:
+def replanned(program: Program, agent: Any, num_updates: int) -> Any:
     """Returns the program, for an agent whose schedules end at the last update.
 
     Args:
@@ -93,33 +92,18 @@ def replanned(program: Any, agent: Any, num_updates: int) -> Any:
         num_updates: Updates from the very beginning to the end.
     """
     agent = planned(agent, num_updates)
-    before = agent_of(program)
+    before = program.agent
     same = getattr(agent, "config", None) == getattr(before, "config", None)
     if planned(agent, 1) is agent and same:
         return program
-    if isinstance(program, HostProgram):
-        program.agent = agent.sized(program.num_games)
-        return program
-    experiment = dataclasses.replace(program.experiment, slots=(Slot(agent),))
-    return Program(experiment, program.state)
-
-
-def agent_of(program: Any) -> Any:
-    """Returns who learns."""
-    if isinstance(program, HostProgram):
-        return program.agent
-    return program.experiment.slots[0].agent
-
-
-def num_games(program: Any) -> int:
-    """Returns the games that are played at once."""
-    if isinstance(program, HostProgram):
-        return program.num_games
-    return program.experiment.num_games
+    return program.with_agent(agent)
 
 
 def last_iteration(
-    program: Any, agent: Any, total_timesteps: int | None, num_iterations: int | None
+    program: Program,
+    agent: Any,
+    total_timesteps: int | None,
+    num_iterations: int | None,
 ) -> int:
     """Returns where `learn` ends, in iterations from the very beginning.
 
@@ -134,7 +118,7 @@ def last_iteration(
     """
     if num_iterations is not None:
         return program.iteration + count("num_iterations", num_iterations)
-    per_iteration = program.experiment.steps_per_iteration
+    per_iteration = program.steps_per_iteration
     if total_timesteps is not None:
         if total_timesteps < per_iteration:
             raise ValueError(

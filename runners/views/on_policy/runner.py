@@ -32,10 +32,8 @@ from runners.views.on_policy.evaluation import Evaluation
 from runners.views.on_policy.log import OnPolicyLog, Statistics
 from runners.views.on_policy.loop import EVENTS, Callbacks, OnPolicyLoop
 from runners.views.on_policy.program import (
-    agent_of,
     last_iteration,
     make_program,
-    num_games,
     replanned,
 )
 from runners.views.on_policy.setup import (
@@ -163,7 +161,7 @@ class OnPolicyRunner:
         self._settings = settings_of(
             *(self._wanted, self.env, self.env_params),
             seed=seed,
-            num_envs=num_games(self.program),
+            num_envs=self.program.num_games,
         )
         self._evaluation = Evaluation(self.env, self.env_params, eval_env, seed)
         self.callbacks = Callbacks(on_callback_error)
@@ -208,7 +206,7 @@ class OnPolicyRunner:
     @property
     def agent(self) -> Any:
         """Who learns; its numbers are `state`."""
-        return agent_of(self.program)
+        return self.program.agent
 
     @property
     def state(self) -> Any:
