@@ -18,7 +18,7 @@ from runners.engine.statistics import estimates
 from runners.planning.plan import Plan, prepare
 from runners.report import plots
 from runners.session.evaluation import play_once
-from runners.session.loop import Interrupt, Observer
+from runners.session.loop import Observer
 from runners.session.outcome import Ended, Outcome
 from runners.session.training import Training, program_of
 from runners.storage.jsonl import JsonLines, read_rows
@@ -185,23 +185,24 @@ def _run(
 
 def _train(training: Training, observer: Observer, compile_seconds: float) -> Outcome:
     plan, program, run_dir = training.plan, training.program, training.run_dir
-    with Interrupt() as interrupt:
-        metrics = training.run(lambda: interrupt.requested, observer.on_chunk)
-    if training.first_non_finite is not None:
-        run_dir.write_meta(first_non_finite=training.first_non_finite)
+    session = training.session
+    with session.interruptible():
+        metrics = training.run(observer.on_chunk)
+    if session.first_non_finite is not None:
+        run_dir.write_meta(first_non_finite=session.first_non_finite)
         observer.on_notice(
-            f"WARNING: from update {training.first_non_finite} on a loss or a "
+            f"WARNING: from update {session.first_non_finite} on a loss or a "
             "parameter is NaN or infinite; the results mean nothing"
         )
     outcome = Outcome(
         plan=plan,
         evaluation=estimates(metrics),
         num_iterations=program.iteration,
-        seconds=training.seconds,
+        seconds=session.seconds,
         compile_seconds=compile_seconds,
         interrupted=program.iteration < plan.num_iterations,
-        first_non_finite=training.first_non_finite,
-        best_score=training.best_score,
+        first_non_finite=session.first_non_finite,
+        best_score=session.best_score,
         best_members=training.best_members,
         curves=training.curves,
         run_dir=run_dir,

@@ -117,8 +117,8 @@ class Program(Protocol):
         """Puts other training states into slots, leaves `[seeds, ...]`."""
         ...
 
-    def with_agent(self, agent: Agent) -> "Program":
-        """Returns the program for another agent of the same state in the first slot."""
+    def set_agent(self, agent: Agent) -> None:
+        """Puts another agent of the same training state into the first slot."""
         ...
 
     def arrays(self) -> Any:
@@ -127,6 +127,14 @@ class Program(Protocol):
 
     def about(self) -> dict[str, Any]:
         """Returns what of it is no array, as JSON."""
+        ...
+
+    def template(self, about: Mapping[str, Any]) -> Any:
+        """Returns what `arrays` looks like, to read it from a file.
+
+        Args:
+            about: What `about` returned when it was saved.
+        """
         ...
 
     def restore(self, arrays: Any, about: Mapping[str, Any]) -> None:
@@ -203,12 +211,20 @@ class CompiledProgram:
         del about
         self.load(arrays)
 
-    def with_agent(self, agent: Agent) -> "CompiledProgram":
-        """Returns the program for another agent of the same state in the first slot."""
+    def template(self, about: Mapping[str, Any]) -> RunState:
+        """Returns what `arrays` looks like."""
+        del about
+        return self.state
+
+    def set_agent(self, agent: Agent) -> None:
+        """Puts another agent of the same training state into the first slot.
+
+        The next call of `run` compiles anew.
+        """
         first, *others = self.experiment.slots
         slots = (dataclasses.replace(first, agent=agent), *others)
-        experiment = dataclasses.replace(self.experiment, slots=slots)
-        return CompiledProgram(experiment, self.state)
+        self.experiment = dataclasses.replace(self.experiment, slots=slots)
+        self._lowered = self._compiled = None
 
     def trace(self) -> None:
         """Finds what does not fit together, before anything is compiled.

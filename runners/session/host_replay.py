@@ -129,13 +129,12 @@ class HostReplayProgram:
         """Puts another training state, leaves `[1, ...]`, in the place of the old."""
         self.state = with_agents(self.state, jax.tree.map(jnp.copy, states))
 
-    def with_agent(self, agent: Agent) -> "HostReplayProgram":
-        """Returns this program for another agent of the same state."""
+    def set_agent(self, agent: Agent) -> None:
+        """Puts another agent of the same training state in the place of the old."""
         (slot,) = self.experiment.slots
         slots = (dataclasses.replace(slot, agent=agent),)
         self.experiment = dataclasses.replace(self.experiment, slots=slots)
         self._agent = cast(OffPolicy, agent)
-        return self
 
     def _learn(
         self, state: TrainingState, new: Transition
@@ -176,6 +175,11 @@ class HostReplayProgram:
     def about(self) -> dict[str, Any]:
         """Returns the state of the generator that draws minibatches; JSON values."""
         return {"generator": self.ring.state_dict()["generator"]}
+
+    def template(self, about: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns what `arrays` looks like."""
+        del about
+        return self.arrays()
 
     def restore(self, arrays: dict[str, Any], about: Mapping[str, Any]) -> None:
         """Goes on from what `arrays` and `about` returned."""

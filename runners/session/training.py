@@ -1,10 +1,9 @@
 """One plan in training: what is logged, evaluated and saved on the way."""
 
-import dataclasses
 import functools
-import math
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import jax
 import numpy as np
@@ -23,7 +22,8 @@ from runners.planning.plan import Plan
 from runners.search.best import PROGRESS, BestMember, best_members
 from runners.session import models
 from runners.session.evaluation import Evaluation
-from runners.session.loop import Chunk, Interval, Loop, Task
+from runners.session.loop import Chunk, Interval, Task
+from runners.session.session import Session
 from runners.storage.checkpoints.files import LATEST, has_any
 from runners.storage.checkpoints.store import CheckpointStore
 from runners.storage.metrics_log import MetricsLog, open_metrics_log
@@ -54,7 +54,6 @@ def program_of(plan: Plan) -> CompiledProgram:
     return CompiledProgram(plan.experiment, state)
 
 
-@dataclasses.dataclass
 class Training:
     """A program in its run directory.
 
@@ -62,38 +61,39 @@ class Training:
         plan: What is trained.
         program: Where it stands.
         run_dir: Where everything goes.
-        seconds: Seconds of training so far, also before this process.
-        first_non_finite: The first iteration, from 1, that gave a NaN; None is none.
+        session: Its checkpoints, and how far it has come.
         best_members: After the end of an evolution, the best member of each search.
         curves: After the end, rewards by inner episode of the final agents, as of
             `Evaluated`.
     """
 
-    plan: Plan
-    program: CompiledProgram
-    run_dir: RunDir
-    seconds: float = 0.0
-    first_non_finite: int | None = None
-
-    def __post_init__(self) -> None:
-        self.evaluation = Evaluation(self.plan)
-        self._rows = JoinedRows(self.plan.env)
-        self._best = -math.inf
-        self._saved: int | None = None
+    def __init__(self, plan: Plan, program: CompiledProgram, run_dir: RunDir) -> None:
+        """Trains nothing yet."""
+        self.plan, self.program, self.run_dir = plan, program, run_dir
+        self.evaluation = Evaluation(plan)
+        self._rows = JoinedRows(plan.env)
+        config = plan.config
+        self.session = Session(
+            program,
+            CheckpointStore(
+                run_dir.checkpoints,
+                max_to_keep=config.max_checkpoints,
+                keep_period=config.keep_period,
+            ),
+            self._facts,
+            parts={"rows": self._rows},
+        )
         self._goes_on = False
         self.best_members: tuple[BestMember, ...] = ()
         self.curves: np.ndarray | None = None
 
-    def run(
-        self, stop: Callable[[], bool], on_chunk: Callable[[Chunk], None]
-    ) -> dict[str, np.ndarray]:
-        """Trains until the end, or until `stop`; returns the metrics of the end.
+    def run(self, on_chunk: Callable[[Chunk], None]) -> dict[str, np.ndarray]:
+        """Trains until the end, or until a signal; returns the metrics of the end.
 
         A checkpoint and the weights are always saved at the end, also of a run that was
         stopped.
 
         Args:
-            stop: Asked between chunks.
             on_chunk: Told after each chunk has been logged.
 
         Returns:
@@ -102,16 +102,26 @@ class Training:
         Raises:
             NonFiniteError: If it diverged. What had been saved before stays.
         """
-        config = self.plan.config
+        config, per_iteration = self.plan.config, self.plan.steps_per_iteration
         with open_metrics_log(config, self.run_dir, self._position()) as log:
-            with self._open_store() as store:
-                loop = self._loop(log, store, on_chunk)
-                try:
-                    loop.run(stop)
-                finally:
-                    self.first_non_finite = loop.first_non_finite
+            with self.store:
+                self.session.run(
+                    self.plan.num_iterations,
+                    on_chunk=(lambda chunk: self._log(log, chunk), on_chunk),
+                    tasks=(
+                        Task(
+                            Interval(config.eval_interval, per_iteration),
+                            lambda _: self._evaluate(log),
+                        ),
+                        Task(
+                            Interval(config.checkpoint_interval, per_iteration),
+                            lambda _: self.session.save(),
+                        ),
+                    ),
+                    non_finite=config.non_finite,
+                )
                 log.flush()
-                self._save(store, None)
+                self.session.save()
             metrics: dict[str, np.ndarray] = {}
             if self.program.iteration == self.plan.num_iterations:
                 metrics, self.curves = self.evaluation.play(self.program.state.agents)
@@ -123,73 +133,11 @@ class Training:
             log.log_models(self.run_dir.models)
         return metrics
 
-    def _loop(
-        self,
-        log: MetricsLog,
-        store: CheckpointStore,
-        on_chunk: Callable[[Chunk], None],
-    ) -> Loop:
-        config = self.plan.config
-        per_iteration = self.plan.steps_per_iteration
-
-        def evaluate(chunk: Chunk) -> None:
-            del chunk
-            # What evolution stands for is compared over generations: on fixed keys.
-            when = PROGRESS if self.plan.evolves else self.program.env_steps
-            metrics = self.evaluation.play(self.program.state.agents, when).metrics
-            self._log_evaluation(log, metrics)
-            log.flush()
-            score = float(np.mean(metrics[BEST_METRIC]))
-            if score > self._best:
-                self._best = score
-                self._save(store, score)
-
-        def save(chunk: Chunk) -> None:
-            del chunk
-            self._save(store, None)
-
-        return Loop(
-            program=self.program,
-            num_iterations=self.plan.num_iterations,
-            on_chunk=(lambda chunk: self._log(log, chunk), on_chunk),
-            tasks=(
-                Task(Interval(config.eval_interval, per_iteration), evaluate),
-                Task(Interval(config.checkpoint_interval, per_iteration), save),
-            ),
-            non_finite=config.non_finite,
-            seconds=self.seconds,
-        )
-
     @property
-    def best_score(self) -> float | None:
-        """The highest score of an evaluation on the way; None before the first."""
-        return self._best if math.isfinite(self._best) else None
-
-    def _open_store(self) -> CheckpointStore:
-        config = self.plan.config
-        return CheckpointStore(
-            self.run_dir.checkpoints,
-            max_to_keep=config.max_checkpoints,
-            keep_period=config.keep_period,
-        )
-
-    def _save(self, store: CheckpointStore, score: float | None) -> None:
-        """Saves the state, unless this very state has been saved."""
-        if self._saved == self.program.iteration:
-            return
-        self._saved = self.program.iteration
-        meta = {
-            "experiment": self.plan.config.name,
-            "config": as_dict(self.plan.config),
-            "iteration": self.program.iteration,
-            "env_steps": self.program.env_steps,
-            "seed": self.plan.config.seed,
-            "seconds": self.seconds,
-            "best": self.best_score,
-            "rows": self._rows.saved(),
-            "versions": self.run_dir.read_meta().get("versions", {}),
-        }
-        store.save(self.program.env_steps, self.program.state, meta, metric=score)
+    def store(self) -> CheckpointStore:
+        """Where its checkpoints lie."""
+        assert self.session.store is not None
+        return self.session.store
 
     def restore(self, which: int | str | Path = LATEST) -> None:
         """Goes on from a checkpoint of the run directory.
@@ -200,16 +148,24 @@ class Training:
             CheckpointError: If there is no such one, or it does not fit the plan.
         """
         self._goes_on = True
-        if which == LATEST and not has_any(self.run_dir.checkpoints):
-            return
-        with self._open_store() as store:
-            state, meta = store.restore(self.program.state, which)
-        self.program.load(state)
-        self.seconds = float(meta.get("seconds", 0.0))
-        best = meta.get("best")
-        self._best = -math.inf if best is None else float(best)
-        self._rows.load(meta.get("rows"))
-        self._saved = self.program.iteration
+        if which != LATEST or has_any(self.run_dir.checkpoints):
+            self.session.restore(which)
+
+    def _facts(self) -> dict[str, Any]:
+        return {
+            "experiment": self.plan.config.name,
+            "config": as_dict(self.plan.config),
+            "seed": self.plan.config.seed,
+            "versions": self.run_dir.read_meta().get("versions", {}),
+        }
+
+    def _evaluate(self, log: MetricsLog) -> None:
+        # What evolution stands for is compared over generations: on fixed keys.
+        when = PROGRESS if self.plan.evolves else self.program.env_steps
+        metrics = self.evaluation.play(self.program.state.agents, when).metrics
+        self._log_evaluation(log, metrics)
+        log.flush()
+        self.session.save_if_best(float(np.mean(metrics[BEST_METRIC])))
 
     def _position(self) -> Position | None:
         if not self._goes_on:
@@ -222,8 +178,8 @@ class Training:
 
     def _log(self, log: MetricsLog, chunk: Chunk) -> None:
         """Writes the rows of a chunk that are due."""
-        taken = max(chunk.seconds - self.seconds, 1e-9)
-        self.seconds = chunk.seconds
+        taken = max(chunk.seconds - self.session.seconds, 1e-9)
+        self.session.seconds = chunk.seconds
         per_iteration = self.plan.steps_per_iteration
         rate = chunk.length * per_iteration / taken
         times = {"time/seconds": round(chunk.seconds, 3), "time/steps_per_second": rate}

@@ -28,8 +28,9 @@ from runners.engine.rows import RETURNS
 from runners.report import plots
 from runners.session import host_replay, progress
 from runners.session.host_replay import HostReplayProgram
-from runners.session.loop import Chunk, Interrupt, Interval, Loop, Task
+from runners.session.loop import Chunk, Interval, Task
 from runners.session.runner_config import RunnerConfig
+from runners.session.session import Session
 from runners.session.whole_episodes import greedy_statistics
 from runners.storage.checkpoints import settings
 from runners.storage.checkpoints.files import DamagedError, find_checkpoint, read_record
@@ -119,8 +120,6 @@ class Trainer:
         self._joined = JoinedRows(self.env)
         self._rows: JsonLines | None = None
         self._evaluations: JsonLines | None = None
-        self._saved, self._seconds = -1, 0.0
-        self._written = {"iterations": 0, "returns": 0, "rows": 0}
 
     def _program(self) -> Program:
         seed = self.config.seed
@@ -166,13 +165,16 @@ class Trainer:
         nan = np.full(self.num_iterations, np.nan, np.float32)
         self.history = {name: nan.copy() for name in keep}
         store = self._open_store()
+        history = {} if store is None else {"history": _History(self, store)}
+        parts = {"rows": self._joined, **history}
+        self.session = Session(self.program, store, self._facts, parts)
         try:
             position = self._start(store)
             self._open_logs(position)
-            with Interrupt() as interrupt, self._shown() as line:
+            with self.session.interruptible(), self._shown() as line:
                 line.doing("compiling", "training")
-                self._loop(store, line).run(lambda: interrupt.requested)
-                self._save(store)
+                self._train(line)
+                self.session.save()
         finally:
             if store is not None:
                 store.close()
@@ -187,26 +189,23 @@ class Trainer:
         asked = self.config.progress and jax.process_index() == 0
         return progress.shown(title, self.num_iterations, asked=asked)
 
-    def _loop(self, store: CheckpointStore | None, line: progress.Line) -> Loop:
-        per_iteration = self.experiment.steps_per_iteration
-        config = self.config
-        tasks = [
-            Task(Interval(config.log_interval, per_iteration), self._log),
-            Task(Interval(config.eval_every, per_iteration), self._evaluate),
+    def _train(self, line: progress.Line) -> None:
+        config, session = self.config, self.session
+        actions: list[tuple[int, Callable[[Chunk], None]]] = [
+            (config.log_interval, self._log),
+            (config.eval_every, self._evaluate),
         ]
-        if store is not None:
-            interval = Interval(config.checkpoint_interval, per_iteration)
-            tasks.append(Task(interval, lambda _: self._save(store)))
-        return Loop(
-            self.program,
+        if session.store is not None:
+            actions.append((config.checkpoint_interval, lambda _: session.save()))
+        per_iteration = self.program.steps_per_iteration
+        session.run(
             self.num_iterations,
             on_chunk=(self._keep, lambda chunk: line.advance(chunk.last)),
-            tasks=tasks,
-            seconds=self._seconds,
+            tasks=[Task(Interval(n, per_iteration), action) for n, action in actions],
         )
 
     def _keep(self, chunk: Chunk) -> None:
-        self._seconds = chunk.seconds
+        self.session.seconds = chunk.seconds
         self._joined.add(chunk.rows)
         for name, values in self.history.items():
             values[chunk.first : chunk.last] = chunk.rows[name][0]
@@ -318,20 +317,15 @@ class Trainer:
             return None
         changes: list[settings.Difference] = []
 
-        def template(path: Path) -> Any:
+        def check(path: Path) -> None:
             changes[:] = self._changes(path)
-            return self.program.arrays()
 
-        arrays, meta = store.restore(template)
-        self.program.restore(arrays, meta["program"])
+        record = self.session.restore(check=check)
         learner, agent = self.program.state.agents[0], self.program.agent
         self.program.set_agents({0: settings.with_rates(learner, agent, changes)})
-        self._load_history(store, meta)
-        self._joined.load(meta.get("rows"))
-        self._saved, self._seconds = self.program.iteration, meta["seconds"]
         if changes:
             told = "; ".join(map(str, changes))
-            logger.warning("going on from step %d with %s", meta["env_steps"], told)
+            logger.warning("going on from step %d with %s", record["env_steps"], told)
         return Position(self.program.iteration, self.program.env_steps)
 
     def _clear(self, store: CheckpointStore | None) -> None:
@@ -358,56 +352,12 @@ class Trainer:
             keep_period=config.keep_period,
         )
 
-    def _save(self, store: CheckpointStore | None) -> None:
-        if store is None or self._saved == self.program.iteration:
-            return
-        self._saved = self.program.iteration
-        meta = {
+    def _facts(self) -> dict[str, Any]:
+        return {
             settings.SETTINGS: self._settings,
             "agent": type(self.agent).__name__,
-            "iteration": self.program.iteration,
-            "env_steps": self.program.env_steps,
             "seed": self.config.seed,
-            "seconds": self._seconds,
-            "history": self._save_history(store),
-            "rows": self._joined.saved(),
-            "program": self.program.about(),
         }
-        store.save(self.program.env_steps, self.program.arrays(), meta)
-
-    def _save_history(self, store: CheckpointStore) -> dict[str, int]:
-        """Appends what is new to the journal, and returns its sizes."""
-        journal, done = Journal(store.folder), self._written
-        now = self._gathered()
-        if jax.process_index() == 0:
-            new = slice(done["iterations"], now["iterations"])
-            for name, values in self.history.items():
-                journal.add_numbers(_file_name(name), values[new])
-            journal.add_numbers(
-                "episode_returns", self.episode_returns[done["returns"] :]
-            )
-            journal.add_rows("metrics_log", self.metrics_log[done["rows"] :])
-        self._written = now
-        return journal.sizes()
-
-    def _gathered(self) -> dict[str, int]:
-        """Returns how long the lists are that the journal keeps."""
-        return {
-            "iterations": self.program.iteration,
-            "returns": len(self.episode_returns),
-            "rows": len(self.metrics_log),
-        }
-
-    def _load_history(self, store: CheckpointStore, meta: dict[str, Any]) -> None:
-        journal, sizes = Journal(store.folder), meta["history"]
-        for name, values in self.history.items():
-            saved = journal.numbers(_file_name(name), sizes)
-            values[: saved.size] = saved
-        self.episode_returns = journal.numbers("episode_returns", sizes).tolist()
-        self.metrics_log = journal.rows("metrics_log", sizes)
-        if jax.process_index() == 0:
-            journal.cut(sizes)
-        self._written = self._gathered()
 
     # Files.
 
@@ -456,6 +406,48 @@ class Trainer:
             drawn = plots.draw(folder / PICTURE, self.episode_returns)
         if not drawn:
             logger.warning("no episode has ended, so there is no %s", PICTURE)
+
+
+class _History:
+    """What a training gathers, in a journal beside its checkpoints."""
+
+    def __init__(self, trainer: Trainer, store: CheckpointStore) -> None:
+        self._trainer, self._journal = trainer, Journal(store.folder)
+        self._written = {"iterations": 0, "returns": 0, "rows": 0}
+
+    def saved(self) -> dict[str, int]:
+        """Appends what is new to the journal, and returns its sizes."""
+        trainer, journal, done = self._trainer, self._journal, self._written
+        now = self._gathered()
+        if jax.process_index() == 0:
+            new = slice(done["iterations"], now["iterations"])
+            for name, values in trainer.history.items():
+                journal.add_numbers(_file_name(name), values[new])
+            returns = trainer.episode_returns[done["returns"] :]
+            journal.add_numbers("episode_returns", returns)
+            journal.add_rows("metrics_log", trainer.metrics_log[done["rows"] :])
+        self._written = now
+        return journal.sizes()
+
+    def load(self, sizes: dict[str, int]) -> None:
+        """Takes back what had been gathered when a checkpoint was saved."""
+        trainer, journal = self._trainer, self._journal
+        for name, values in trainer.history.items():
+            saved = journal.numbers(_file_name(name), sizes)
+            values[: saved.size] = saved
+        trainer.episode_returns = journal.numbers("episode_returns", sizes).tolist()
+        trainer.metrics_log = journal.rows("metrics_log", sizes)
+        if jax.process_index() == 0:
+            journal.cut(sizes)
+        self._written = self._gathered()
+
+    def _gathered(self) -> dict[str, int]:
+        """Returns how long the lists are that the journal keeps."""
+        return {
+            "iterations": self._trainer.program.iteration,
+            "returns": len(self._trainer.episode_returns),
+            "rows": len(self._trainer.metrics_log),
+        }
 
 
 def _file_name(metric: str) -> str:

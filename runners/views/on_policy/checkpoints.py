@@ -9,7 +9,7 @@ from typing import Any
 import jax
 from gymnasium.vector import VectorEnv
 
-from runners.engine.program import with_agents
+from runners.session.session import Session
 from runners.storage.checkpoints import files, settings, tree
 from runners.storage.checkpoints.files import CheckpointError, DamagedError, read_record
 from runners.storage.checkpoints.store import (
@@ -17,7 +17,7 @@ from runners.storage.checkpoints.store import (
     NoCheckpointError,
     find_checkpoint,
 )
-from runners.storage.checkpoints.tree import read_arrays, restore_first_whole
+from runners.storage.checkpoints.tree import read_arrays
 
 FINAL = "checkpoint_final.pt"
 #: Where the learner's state is in a checkpoint: of a runner, of `train_*`.
@@ -81,19 +81,19 @@ def settings_of(
     return settings.settings_of(agent, env, params, seed=seed, num_envs=num_envs)
 
 
-def restored(
+def restore(
+    session: Session,
     paths: Sequence[Path],
-    state: Any,
     agent: Any,
     own: Mapping[str, Any],
     *,
     change_rates: bool,
-) -> tuple[Any, dict[str, Any]]:
-    """Returns (state, meta) of the first whole checkpoint.
+) -> None:
+    """Goes on from the first whole checkpoint.
 
     Args:
+        session: What goes on.
         paths: Checkpoints, the one that is wanted most first.
-        state: The state that is there, as a template.
         agent: The learner as it was given.
         own: The settings of the training that is to go on.
         change_rates: Whether numbers of the agent's config may differ; they then
@@ -109,7 +109,7 @@ def restored(
     )
     changes: list[settings.Difference] = []
 
-    def template(path: Path) -> Any:
+    def check(path: Path) -> None:
         changes[:] = settings.changed(
             *(read_record(path).meta, own),
             origin=path,
@@ -117,22 +117,20 @@ def restored(
             rates=rates if change_rates else (),
             cure=cure,
         )
-        return state
 
     try:
-        found, meta = restore_first_whole(paths, template)
+        record = session.restore_first_whole(paths, check=check)
     except (NoCheckpointError, DamagedError):
         raise
     except CheckpointError as error:
         # Those without settings show what differs by their shapes.
         told = str(error)
         raise CheckpointError(told if cure in told else f"{told}. {cure}") from error
-    if not changes:
-        return found, meta
-    told = "; ".join(map(str, changes))
-    logger.warning("going on from step %d with %s", meta["env_steps"], told)
-    learner = settings.with_rates(found.agents[0], agent, changes)
-    return with_agents(found, {0: learner}), meta
+    if changes:
+        told = "; ".join(map(str, changes))
+        logger.warning("going on from step %d with %s", record["env_steps"], told)
+        learner = session.program.state.agents[0]
+        session.program.set_agents({0: settings.with_rates(learner, agent, changes)})
 
 
 def saved_weights(path: Path, params: Any) -> Any:

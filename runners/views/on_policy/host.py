@@ -282,10 +282,9 @@ class HostProgram:
         """Puts another training state, leaves `[1, ...]`, in the place of the old."""
         self.state = with_agents(self.state, jax.tree.map(jnp.copy, states))
 
-    def with_agent(self, agent: Agent) -> "HostProgram":
-        """Returns this program for another agent of the same state."""
+    def set_agent(self, agent: Agent) -> None:
+        """Puts another agent of the same training state in the place of the old."""
         self.agent = agent.sized(self.num_games)
-        return self
 
     @property
     def steps_per_iteration(self) -> int:
@@ -309,6 +308,11 @@ class HostProgram:
     def about(self) -> dict[str, Any]:
         """Returns what of it is no array: nothing."""
         return {}
+
+    def template(self, about: Mapping[str, Any]) -> RunState:
+        """Returns what `arrays` looks like."""
+        del about
+        return self.state
 
     def restore(self, arrays: RunState, about: Mapping[str, Any]) -> None:
         """Goes on from what `arrays` returned, with all games opened anew."""

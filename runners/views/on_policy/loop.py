@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from runners.engine.program import Rows
-from runners.session.loop import Chunk, Interval, Loop, Task
+from runners.session.loop import Chunk, Interval, Task
 from runners.session.progress import Line
 from runners.views.on_policy.log import History
 
@@ -45,72 +45,66 @@ class StageEvents:
         runner.callbacks.fire("post_update", runner.iteration, runner, stats)
 
 
-class OnPolicyLoop:
-    """One call of `learn`.
+def run(
+    runner: Any, num_iterations: int, line: Line, stop: Callable[[], bool]
+) -> History:
+    """Runs one call of `learn`, and returns what has been seen of it.
 
-    Attributes:
-        loop: What advances the program.
-        history: What has been seen of it.
+    Events of an iteration come before its log and its save.
+
+    Args:
+        runner: The `OnPolicyRunner`.
+        num_iterations: Where it ends, from the very beginning.
+        line: Told how far it is.
+        stop: Asked between chunks.
     """
+    line.doing("compiling", "training")
+    history, stages = History(), runner.callbacks.need_stages
+    if stages:
+        logger.info("callbacks between the stages: every stage is a call of its own")
+    runner.session.run(
+        num_iterations,
+        on_chunk=(
+            lambda chunk: _keep(runner, chunk, history),
+            lambda chunk: line.advance(chunk.last),
+        ),
+        tasks=_tasks(runner),
+        before_chunk=lambda: runner.callbacks.fire(
+            "pre_iteration", runner.iteration, runner
+        ),
+        stages=StageEvents(runner) if stages else None,
+        non_finite=runner.non_finite,
+        stop=stop,
+    )
+    return history
 
-    def __init__(self, runner: Any, num_iterations: int, line: Line) -> None:
-        """Sets up the tasks: events of an iteration come before its log and its save.
 
-        Args:
-            runner: The `OnPolicyRunner`.
-            num_iterations: Where it ends, from the very beginning.
-            line: Told how far it is.
-        """
-        line.doing("compiling", "training")
-        self._runner = runner
-        self.history = History()
-        stages = runner.callbacks.need_stages
-        if stages:
-            logger.info(
-                "callbacks between the stages: every stage is a call of its own"
-            )
-        self.loop = Loop(
-            program=runner.program,
-            num_iterations=num_iterations,
-            on_chunk=(self._keep, lambda chunk: line.advance(chunk.last)),
-            tasks=self._tasks(),
-            before_chunk=self._before,
-            stages=StageEvents(runner) if stages else None,
-            non_finite=runner.non_finite,
-            seconds=runner.seconds,
-        )
+def _tasks(runner: Any) -> list[Task]:
+    ends = {
+        every
+        for event in ("pre_iteration", "post_iteration")
+        for every in runner.callbacks.intervals(event)
+    }
+    tasks = [Task(Interval(every), lambda _: None) for every in sorted(ends)]
+    tasks.append(Task(runner.log_interval, lambda _: runner.log_metrics()))
+    if runner.has_store:
+        tasks.append(Task(runner.save_interval, lambda _: runner.save_checkpoint()))
+    return tasks
 
-    def _tasks(self) -> list[Task]:
-        runner = self._runner
-        ends = {
-            every
-            for event in ("pre_iteration", "post_iteration")
-            for every in runner.callbacks.intervals(event)
-        }
-        tasks = [Task(Interval(every), lambda _: None) for every in sorted(ends)]
-        tasks.append(Task(runner.log_interval, lambda _: runner.log_metrics()))
-        if runner.has_store:
-            tasks.append(Task(runner.save_interval, lambda _: runner.save_checkpoint()))
-        return tasks
 
-    def _before(self) -> None:
-        runner = self._runner
-        runner.callbacks.fire("pre_iteration", runner.iteration, runner)
-
-    def _keep(self, chunk: Chunk) -> None:
-        runner = self._runner
-        per_iteration = runner.program.steps_per_iteration
-        taken = max(chunk.seconds - runner.seconds, 1e-9)
-        runner.seconds = chunk.seconds
-        for i in range(chunk.length):
-            number = chunk.first + i + 1
-            one = runner.stats_of(chunk.rows, i)
-            self.history.add(number, number * per_iteration, one)
-        stats = runner.metrics.add(chunk.rows)
-        stats["time/fps"] = chunk.length * per_iteration / taken
-        stats["time/iteration"] = float(chunk.last)
-        runner.stats = stats
-        runner.callbacks.fire("post_iteration", chunk.last, runner, stats)
+def _keep(runner: Any, chunk: Chunk, history: History) -> None:
+    per_iteration = runner.program.steps_per_iteration
+    taken = max(chunk.seconds - runner.session.seconds, 1e-9)
+    runner.session.seconds = chunk.seconds
+    for i in range(chunk.length):
+        number = chunk.first + i + 1
+        one = runner.stats_of(chunk.rows, i)
+        history.add(number, number * per_iteration, one)
+    stats = runner.metrics.add(chunk.rows)
+    stats["time/fps"] = chunk.length * per_iteration / taken
+    stats["time/iteration"] = float(chunk.last)
+    runner.stats = stats
+    runner.callbacks.fire("post_iteration", chunk.last, runner, stats)
 
 
 #: Events of every iteration, in the order in which they happen.

@@ -83,8 +83,8 @@ def planned(agent: Any, num_updates: int) -> Any:
     return agent
 
 
-def replanned(program: Program, agent: Any, num_updates: int) -> Any:
-    """Returns the program, for an agent whose schedules end at the last update.
+def replan(program: Program, agent: Any, num_updates: int) -> None:
+    """Lets the schedules of the program's agent end at the last update.
 
     Args:
         program: Where it stands.
@@ -94,9 +94,8 @@ def replanned(program: Program, agent: Any, num_updates: int) -> Any:
     agent = planned(agent, num_updates)
     before = program.agent
     same = getattr(agent, "config", None) == getattr(before, "config", None)
-    if planned(agent, 1) is agent and same:
-        return program
-    return program.with_agent(agent)
+    if planned(agent, 1) is not agent or not same:
+        program.set_agent(agent)
 
 
 def last_iteration(

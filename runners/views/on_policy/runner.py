@@ -2,7 +2,6 @@
 
 import contextlib
 import functools
-import math
 import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -14,8 +13,9 @@ import jax.numpy as jnp
 from paxenv.paths import local_path
 from paxenv_agents.networks import options
 from runners.engine.program import Rows
-from runners.session.loop import NON_FINITE, Interrupt, Interval
+from runners.session.loop import NON_FINITE, Interval
 from runners.session.progress import shown
+from runners.session.session import Session
 from runners.storage.checkpoints.settings import SETTINGS
 from runners.storage.checkpoints.store import CheckpointStore
 from runners.storage.places import check_writable, locked
@@ -24,17 +24,17 @@ from runners.views.on_policy.checkpoints import (
     FINAL,
     Which,
     chosen,
-    restored,
+    restore,
     saved_weights,
     settings_of,
 )
 from runners.views.on_policy.evaluation import Evaluation
 from runners.views.on_policy.log import OnPolicyLog, Statistics
-from runners.views.on_policy.loop import EVENTS, Callbacks, OnPolicyLoop
+from runners.views.on_policy.loop import EVENTS, Callbacks, run
 from runners.views.on_policy.program import (
     last_iteration,
     make_program,
-    replanned,
+    replan,
 )
 from runners.views.on_policy.setup import (
     find_device,
@@ -78,7 +78,7 @@ class OnPolicyRunner:
         save_interval: When checkpoints are saved.
         non_finite: What happens at the first NaN.
         progress: Whether `learn` shows a line of progress.
-        seconds: Seconds of training so far.
+        session: The program's checkpoints, and how far it has come.
     """
 
     register_algorithm = staticmethod(register_algorithm)
@@ -174,16 +174,17 @@ class OnPolicyRunner:
         self.non_finite = non_finite
         self.progress = progress
         self._log = OnPolicyLog(None if log_dir is None else local_path(log_dir))
-        self._store = (
-            None if save_dir is None else CheckpointStore(save_dir, max_to_keep=1)
-        )
         self._stop_requested = self._is_writing = False
-        self._best = -math.inf
-        self.seconds = 0.0
         self.stats: dict[str, float] = {}
         self.metrics = Statistics(
             None if self.env_params is None else self.env,
             components=log_reward_components,
+        )
+        self.session = Session(
+            self.program,
+            None if save_dir is None else CheckpointStore(save_dir, max_to_keep=1),
+            self._facts,
+            parts={"rows": self.metrics},
         )
         self._collected: Rows = {}
 
@@ -247,21 +248,22 @@ class OnPolicyRunner:
             NonFiniteError: If training diverges.
             InUseError: If another run is writing to the same folders.
         """
-        if self.iteration == 0 and self._store is not None and self._store.is_empty():
+        store = self.session.store
+        if self.iteration == 0 and store is not None and store.is_empty():
             # What was logged there is of a training that never came to a checkpoint.
             self._log.resume(START)
         end = last_iteration(
             self.program, self._wanted, total_timesteps, num_iterations
         )
-        self.program = replanned(self.program, self._wanted, end)
+        replan(self.program, self._wanted, end)
         self._stop_requested = False
         if self.metrics.has_row and self.log_interval.is_due(self.iteration):
             self.log_metrics()
         game = getattr(self.env, "name", type(self.env).__name__)
         title = f"{type(self.agent).__name__} in {game}"
-        with Interrupt() as interrupt, shown(title, end, asked=self.progress) as line:
-            run = OnPolicyLoop(self, end, line)
-            run.loop.run(lambda: self._stop_requested or interrupt.requested)
+        shown_line = shown(title, end, asked=self.progress)
+        with self.session.interruptible() as interrupt, shown_line as line:
+            history = run(self, end, line, stop=lambda: self._stop_requested)
             if self.log_interval.every and self.stats and self.metrics.has_row:
                 self._log.write(self._position, self._row())
             if self.has_store:
@@ -270,7 +272,7 @@ class OnPolicyRunner:
         reason = "interrupted" if interrupt.requested else asked
         self.callbacks.fire("on_stop", 0, self, reason)
         return {
-            "history": run.history.lists,
+            "history": history.lists,
             "final_iteration": self.iteration,
             "total_timesteps": self.total_timesteps,
         }
@@ -342,13 +344,9 @@ class OnPolicyRunner:
             self.agent, self.state, num_episodes, self.total_timesteps
         )
         self._log.write(self._position, stats)
-        score = stats["eval/mean_reward"]
-        if self._store is not None and score > self._best:
-            self._best = score
-            self._store.save(
-                self.total_timesteps, self.program.state, self._meta(), metric=score
-            )
-            self._store.wait()
+        if self.session.store is not None:
+            self.session.save_if_best(stats["eval/mean_reward"])
+            self.session.store.wait()
         self.callbacks.fire("on_eval", 0, self, stats)
         return stats
 
@@ -362,11 +360,9 @@ class OnPolicyRunner:
         Raises:
             ValueError: If there is no place for it, or the name is none.
         """
-        if self._store is None:
-            raise ValueError("there is no place for a checkpoint: give a save_dir")
         name = f"checkpoint_{self.iteration}.pt" if name is None else name
         self._log.flush()
-        path = self._store.save_named(name, self.program.state, self._meta())
+        path = self.session.save_named(name)
         self.callbacks.fire("on_checkpoint", 0, self, path)
         return path
 
@@ -393,22 +389,17 @@ class OnPolicyRunner:
             CheckpointError: If there is none, or it belongs to another training; names
                 what differs.
         """
-        paths = chosen(self._store, which)
+        paths = chosen(self.session.store, which)
         if weights_only:
             learner = self.program.state.agents[0]
             params = saved_weights(paths[0], learner.params)
             self.program.set_agents({0: learner.replace(params=params)})
             return
-        state, meta = restored(
-            *(paths, self.program.state, self._wanted, self._settings),
+        restore(
+            *(self.session, paths, self._wanted, self._settings),
             change_rates=change_rates,
         )
-        self.program.load(state)
-        self.seconds = float(meta.get("seconds", 0.0))
-        best = meta.get("best")
-        self._best = -math.inf if best is None else float(best)
         self.stats = {}
-        self.metrics.load(meta.get("metrics"))
         if self._log.resume(self._position) and self.metrics.has_row:
             # The checkpoint was saved before the row of its iteration was written.
             self.metrics.take_row()
@@ -453,8 +444,8 @@ class OnPolicyRunner:
         with contextlib.ExitStack() as stack:
             stack.callback(self._evaluation.close)
             stack.callback(self._log.close)
-            if self._store is not None:
-                stack.callback(self._store.close)
+            if self.session.store is not None:
+                stack.callback(self.session.store.close)
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[None]:
@@ -469,7 +460,7 @@ class OnPolicyRunner:
     @property
     def has_store(self) -> bool:
         """Whether there is a place for checkpoints."""
-        return self._store is not None
+        return self.session.store is not None
 
     def stats_of(self, rows: Rows, index: int = -1) -> dict[str, float]:
         """Returns one iteration of the program's rows by the names of this runner.
@@ -482,16 +473,10 @@ class OnPolicyRunner:
     def _position(self) -> Position:
         return Position(self.iteration, self.total_timesteps)
 
-    def _meta(self) -> Mapping[str, Any]:
-        """Returns what stands beside the arrays of a checkpoint."""
+    def _facts(self) -> Mapping[str, Any]:
         return {
             SETTINGS: self._settings,
             "agent": type(self.agent).__name__,
-            "iteration": self.iteration,
-            "env_steps": self.total_timesteps,
             "total_timesteps": self.total_timesteps,
             "seed": self._seed,
-            "seconds": self.seconds,
-            "best": self._best if math.isfinite(self._best) else None,
-            "metrics": self.metrics.saved(),
         }

@@ -1,0 +1,234 @@
+"""One training: what advances, what is saved of it, and what is due on the way."""
+
+import contextlib
+import dataclasses
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from runners.engine.program import Program
+from runners.session.loop import Chunk, Interrupt, Loop, Stages, Task
+from runners.storage.checkpoints.files import LATEST, read_record
+from runners.storage.checkpoints.store import CheckpointStore
+from runners.storage.checkpoints.tree import restore_first_whole
+
+
+class Resumable(Protocol):
+    """What a checkpoint is of: a `Program`, or a search over trainings.
+
+    Attributes:
+        iteration: Iterations, or generations, that are done.
+        env_steps: Environment steps so far, of one seed.
+    """
+
+    @property
+    def iteration(self) -> int:
+        """Iterations, or generations, that are done."""
+        ...
+
+    @property
+    def env_steps(self) -> int:
+        """Environment steps of one seed so far."""
+        ...
+
+    def arrays(self) -> Any:
+        """Returns everything that it goes on from, a pytree of arrays."""
+        ...
+
+    def about(self) -> dict[str, Any]:
+        """Returns what of it is no array, as JSON."""
+        ...
+
+    def template(self, about: Mapping[str, Any]) -> Any:
+        """Returns what `arrays` looks like, to read it from a file.
+
+        Args:
+            about: What `about` returned when it was saved.
+        """
+        ...
+
+    def restore(self, arrays: Any, about: Mapping[str, Any]) -> None:
+        """Goes on from what `arrays` and `about` returned."""
+        ...
+
+
+class Part(Protocol):
+    """Something of the host whose state lies in the record of a checkpoint."""
+
+    def saved(self) -> Any:
+        """Returns its state as JSON."""
+        ...
+
+    def load(self, saved: Any) -> None:
+        """Goes on from what `saved` returned; None begins with nothing."""
+        ...
+
+
+@dataclasses.dataclass
+class Session:
+    """A training and its checkpoints, which all have one kind of record.
+
+    Attributes:
+        program: What advances.
+        store: Where checkpoints lie; None: none are saved.
+        facts: Returns what else stands in a record: what the training is made of.
+        parts: What of the host is saved and goes on, by its name in the record.
+        seconds: Seconds of training so far, also before this process.
+        best: The highest score of an evaluation so far, -inf before the first.
+        first_non_finite: The first iteration, from 1, that gave a NaN; None is none.
+    """
+
+    program: Any
+    store: CheckpointStore | None
+    facts: Callable[[], Mapping[str, Any]]
+    parts: Mapping[str, Part] = dataclasses.field(default_factory=dict)
+    seconds: float = 0.0
+    best: float = -math.inf
+    first_non_finite: int | None = None
+    _saved: tuple[int, int] | None = None
+    _interrupt: Interrupt | None = None
+
+    @contextlib.contextmanager
+    def interruptible(self) -> Iterator[Interrupt]:
+        """Makes the first Ctrl-C or SIGTERM a request, which `run` answers.
+
+        It ends after the chunk that is being run, and there is time to save.
+        """
+        with Interrupt() as self._interrupt:
+            yield self._interrupt
+        self._interrupt = None
+
+    def run(
+        self,
+        num_iterations: int,
+        *,
+        on_chunk: Sequence[Callable[[Chunk], None]] = (),
+        tasks: Sequence[Task] = (),
+        before_chunk: Callable[[], None] | None = None,
+        stages: Stages | None = None,
+        non_finite: str = "stop",
+        stop: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """Advances the program to its end, or until it is interrupted or stopped.
+
+        Arguments are those of `Loop`.
+
+        Raises:
+            NonFiniteError: If it diverged.
+        """
+        program: Program = self.program
+        loop = Loop(
+            program,
+            num_iterations,
+            on_chunk=on_chunk,
+            tasks=tasks,
+            before_chunk=before_chunk,
+            stages=stages,
+            non_finite=non_finite,
+            seconds=self.seconds,
+        )
+        interrupt = self._interrupt
+
+        def stops() -> bool:
+            return stop() or (interrupt is not None and interrupt.requested)
+
+        try:
+            loop.run(stops)
+        finally:
+            self.first_non_finite = loop.first_non_finite
+
+    def save(self, score: float | None = None) -> None:
+        """Saves the state, unless this very state has been saved.
+
+        Args:
+            score: What it got in an evaluation, for the choice of the best.
+        """
+        if self.store is None or self._saved == self._done:
+            return
+        self._saved = self._done
+        self.store.save(
+            self.program.env_steps, self.program.arrays(), self.record(), metric=score
+        )
+
+    def save_named(self, name: str) -> Path:
+        """Saves the state under a name, and returns the path.
+
+        Raises:
+            ValueError: If there is no place for it, or the name is none.
+        """
+        if self.store is None:
+            raise ValueError("there is no place for a checkpoint: give a save_dir")
+        return self.store.save_named(name, self.program.arrays(), self.record())
+
+    def save_if_best(self, score: float) -> None:
+        """Saves the state if no evaluation before had so high a score."""
+        if score > self.best:
+            self.best = score
+            self.save(score)
+
+    def record(self) -> dict[str, Any]:
+        """Returns what stands beside the arrays of a checkpoint."""
+        return {
+            **self.facts(),
+            "iteration": self.program.iteration,
+            "env_steps": self.program.env_steps,
+            "seconds": self.seconds,
+            "best": self.best_score,
+            "program": self.program.about(),
+            **{name: part.saved() for name, part in self.parts.items()},
+        }
+
+    @property
+    def best_score(self) -> float | None:
+        """The highest score of an evaluation so far; None before the first."""
+        return self.best if math.isfinite(self.best) else None
+
+    def restore(
+        self,
+        which: int | str | Path = LATEST,
+        *,
+        check: Callable[[Path], None] = lambda _: None,
+    ) -> dict[str, Any]:
+        """Goes on from a checkpoint of the store; where it is damaged, one before it.
+
+        Args:
+            which: Steps, a name, a path, "latest" or "best".
+            check: Raises if a checkpoint, given by its path, does not fit.
+
+        Returns:
+            The record.
+
+        Raises:
+            CheckpointError: If there is no such one, or it does not fit.
+        """
+        assert self.store is not None
+        found = self.store.restore(self._template(check), which)
+        return self._go_on(*found)
+
+    def restore_first_whole(
+        self, paths: Sequence[Path], *, check: Callable[[Path], None]
+    ) -> dict[str, Any]:
+        """Goes on from the first checkpoint that is whole; see `restore`."""
+        return self._go_on(*restore_first_whole(paths, self._template(check)))
+
+    def _template(self, check: Callable[[Path], None]) -> Callable[[Path], Any]:
+        def template(path: Path) -> Any:
+            check(path)
+            return self.program.template(read_record(path).meta.get("program", {}))
+
+        return template
+
+    def _go_on(self, arrays: Any, record: dict[str, Any]) -> dict[str, Any]:
+        self.program.restore(arrays, record.get("program", {}))
+        for name, part in self.parts.items():
+            part.load(record.get(name))
+        self.seconds = float(record.get("seconds", 0.0))
+        best = record.get("best")
+        self.best = -math.inf if best is None else float(best)
+        self._saved = self._done
+        return record
+
+    @property
+    def _done(self) -> tuple[int, int]:
+        return self.program.iteration, self.program.env_steps
