@@ -31,17 +31,13 @@ def test_never_is_never():
         Interval(-1)
 
 
-class FakeExperiment:
-    chunk_size = 8
-    steps_per_iteration = 10
-
-
 class FakeProgram:
     """Counts iterations; a set of them gives NaN."""
 
+    max_iterations, steps_per_iteration = 8, 10
+
     def __init__(self, broken=()):
-        self.experiment, self.iteration, self.broken = FakeExperiment(), 0, set(broken)
-        self.lengths = []
+        self.iteration, self.broken, self.lengths = 0, set(broken), []
 
     def run(self, length):
         self.lengths.append(length)
