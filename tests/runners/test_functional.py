@@ -299,15 +299,15 @@ TRAINERS = {
 SCRIPT = """
 import os, signal, sys
 from test_functional import TRAINERS, train
-import runners.views.trainer as trainer
+from runners.storage.checkpoints.store import CheckpointStore
 name, folder, kill_at = sys.argv[1], sys.argv[2], int(sys.argv[3])
-save = trainer.Trainer._save
-def killed(self, store):
-    save(self, store)
-    if kill_at and self.program.iteration >= kill_at:
-        store.wait()
+save = CheckpointStore.save
+def killed(self, step, state, meta, **options):
+    save(self, step, state, meta, **options)
+    if kill_at and meta["iteration"] >= kill_at:
+        self.wait()
         os.kill(os.getpid(), signal.SIGKILL)
-trainer.Trainer._save = killed
+CheckpointStore.save = killed
 train(name, folder, resume=not kill_at)
 """
 
