@@ -249,14 +249,25 @@ def _second_process(name: str, base: Path) -> object:
     folder, seen = base / "second_process", []
 
     def come() -> None:
-        # A checkpoint may be written meanwhile.
-        kinds = ("**/*.jsonl", "**/events*", "*.json", "*.yaml")
-        files = {p: p.read_bytes() for kind in kinds for p in folder.glob(kind)}
+        files = {p: p.read_bytes() for p in _kept_files(folder)}
         seen.extend(run(name, folder, again=True))
         seen.append(all(p.read_bytes() == files[p] for p in files))
 
     rows.strike(MIDDLE[name], lambda: _in_a_thread(come))
     return [run(name, folder), seen]
+
+
+def _kept_files(folder: Path) -> list[Path]:
+    """Returns files that no writer may touch, while a checkpoint may be written."""
+    # Unlike `Path.glob`, `os.walk` passes over folders that vanish meanwhile.
+    paths = [Path(where) / n for where, _, names in os.walk(folder) for n in names]
+    return [
+        path
+        for path in paths
+        if path.suffix == ".jsonl"
+        or path.name.startswith("events")
+        or (path.parent == folder and path.suffix in (".json", ".yaml"))
+    ]
 
 
 def _in_a_thread(work: Callable[[], None]) -> None:
