@@ -14,45 +14,6 @@ from runners.storage.checkpoints.store import CheckpointStore
 from runners.storage.checkpoints.tree import restore_first_whole
 
 
-class Resumable(Protocol):
-    """What a checkpoint is of: a `Program`, or a search over trainings.
-
-    Attributes:
-        iteration: Iterations, or generations, that are done.
-        env_steps: Environment steps so far, of one seed.
-    """
-
-    @property
-    def iteration(self) -> int:
-        """Iterations, or generations, that are done."""
-        ...
-
-    @property
-    def env_steps(self) -> int:
-        """Environment steps of one seed so far."""
-        ...
-
-    def arrays(self) -> Any:
-        """Returns everything that it goes on from, a pytree of arrays."""
-        ...
-
-    def about(self) -> dict[str, Any]:
-        """Returns what of it is no array, as JSON."""
-        ...
-
-    def template(self, about: Mapping[str, Any]) -> Any:
-        """Returns what `arrays` looks like, to read it from a file.
-
-        Args:
-            about: What `about` returned when it was saved.
-        """
-        ...
-
-    def restore(self, arrays: Any, about: Mapping[str, Any]) -> None:
-        """Goes on from what `arrays` and `about` returned."""
-        ...
-
-
 class Part(Protocol):
     """Something of the host whose state lies in the record of a checkpoint."""
 
@@ -79,7 +40,7 @@ class Session:
         first_non_finite: The first iteration, from 1, that gave a NaN; None is none.
     """
 
-    program: Any
+    program: Program
     store: CheckpointStore | None
     facts: Callable[[], Mapping[str, Any]]
     parts: Mapping[str, Part] = dataclasses.field(default_factory=dict)
@@ -96,8 +57,10 @@ class Session:
         It ends after the chunk that is being run, and there is time to save.
         """
         with Interrupt() as self._interrupt:
-            yield self._interrupt
-        self._interrupt = None
+            try:
+                yield self._interrupt
+            finally:
+                self._interrupt = None
 
     def run(
         self,
@@ -117,9 +80,8 @@ class Session:
         Raises:
             NonFiniteError: If it diverged.
         """
-        program: Program = self.program
         loop = Loop(
-            program,
+            self.program,
             num_iterations,
             on_chunk=on_chunk,
             tasks=tasks,
