@@ -100,18 +100,10 @@ class Session:
         finally:
             self.first_non_finite = loop.first_non_finite
 
-    def save(self, score: float | None = None) -> None:
-        """Saves the state, unless this very state has been saved.
-
-        Args:
-            score: What it got in an evaluation, for the choice of the best.
-        """
-        if self.store is None or self._saved == self._done:
-            return
-        self._saved = self._done
-        self.store.save(
-            self.program.env_steps, self.program.arrays(), self.record(), metric=score
-        )
+    def save(self) -> None:
+        """Saves the state, unless it has been saved since the last iteration."""
+        if self._saved != self._done:
+            self._save(None)
 
     def save_named(self, name: str) -> Path:
         """Saves the state under a name, and returns the path.
@@ -127,7 +119,15 @@ class Session:
         """Saves the state if no evaluation before had so high a score."""
         if score > self.best:
             self.best = score
-            self.save(score)
+            self._save(score)
+
+    def _save(self, score: float | None) -> None:
+        if self.store is None:
+            return
+        self._saved = self._done
+        self.store.save(
+            self.program.env_steps, self.program.arrays(), self.record(), metric=score
+        )
 
     def record(self) -> dict[str, Any]:
         """Returns what stands beside the arrays of a checkpoint."""
