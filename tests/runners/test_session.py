@@ -40,6 +40,12 @@ def test_a_better_score_is_saved_though_its_iteration_has_been(session):
     assert session.record()["best"] == 2.0
 
 
+def fail_when_interrupted(session):
+    with session.interruptible() as interrupt:
+        interrupt.requested = True
+        raise RuntimeError
+
+
 def test_an_interrupt_ends_with_its_block(session):
     def run(length):
         session.program.iteration += length
@@ -47,8 +53,7 @@ def test_an_interrupt_ends_with_its_block(session):
 
     session.program.run = run
     session.program.max_iterations = session.program.steps_per_iteration = 8
-    with pytest.raises(RuntimeError), session.interruptible() as interrupt:
-        interrupt.requested = True
-        raise RuntimeError
+    with pytest.raises(RuntimeError):
+        fail_when_interrupted(session)
     session.run(5)
     assert session.program.iteration == 5
