@@ -42,8 +42,19 @@ def open_games(
     states: States,
     episode_keys: jax.Array,
     e: jax.Array | int = 0,
+    *,
+    evaluates: bool = False,
 ) -> GameBatch:
-    """Opens trial `e` in every game, with fresh memories."""
+    """Opens trial `e` in every game, with fresh memories.
+
+    Args:
+        lineup: The game and who plays it.
+        params: The game's numbers, shared by all games.
+        states: Training states in the order of the slots.
+        episode_keys: Keys of the trial, `[games]`; only folded.
+        e: The number of the trial.
+        evaluates: What `Agent.reset_memory` is told: nobody learns from these games.
+    """
     env = lineup.env
     reset_keys = jax.vmap(keys.reset)(episode_keys)
     obs, env_state = jax.vmap(env.reset, (0, None))(reset_keys, params)
@@ -53,7 +64,8 @@ def open_games(
         hidden = agent.init_hidden(lineup.num_games)
         seat = lineup.key_player(p)
         player_keys = jax.vmap(keys.player, (0, None))(reset_keys, seat)
-        memory = agent.batch_reset(jax.vmap(agent.init_memory)(player_keys, hidden))
+        memory = jax.vmap(agent.init_memory)(player_keys, hidden)
+        memory = agent.batch_reset(memory, evaluates)
         seen = lineup.observed(role, as_tuple(lineup, obs)[p], params)
         memory = _with_extras(agent, states[index], seen, memory)
         numbers = lineup.game_params(params)

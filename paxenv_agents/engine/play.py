@@ -1,10 +1,9 @@
-"""The trial engine: the only code that scans agents over a game.
+"""The trial engine: trials of inner episodes, which are scans over `play_step`.
 
 Axes, outermost first: inner episodes, steps, games. Callers add opponents and
 populations outside by `vmap`.
 """
 
-import functools
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
@@ -13,32 +12,17 @@ import jax.numpy as jnp
 
 from paxenv import keys
 from paxenv_agents.engine.context import Context
-from paxenv_agents.engine.episodes import (
-    Episodes,
-    ended,
-    joined,
-    nothing_like,
-    with_step,
-)
-from paxenv_agents.engine.experience import (
-    Experience,
-    Steps,
-    gather,
-    record,
-    whole_trial,
-)
+from paxenv_agents.engine.episodes import Episodes, ended, joined, nothing_like
+from paxenv_agents.engine.experience import Experience, Steps, gather, whole_trial
 from paxenv_agents.engine.game_batch import (
     GameBatch,
     States,
-    act,
-    as_tuple,
-    chosen,
     cross_boundary,
-    joint,
     open_games,
     where_games,
 )
 from paxenv_agents.engine.lineup import Lineup
+from paxenv_agents.engine.step import counted, play_step, records
 from paxenv_agents.types import Sample, Stats
 
 
@@ -204,49 +188,24 @@ def play_episode(
         episode_keys: Keys of the trial, `[games]`.
     """
     env = lineup.env
-    step_env = jax.vmap(env.step_inner, in_axes=(0, 0, 0, None))
-    add_step = jax.vmap(functools.partial(with_step, env))
 
     def step(batch: GameBatch, nothing: None) -> tuple[GameBatch, Steps]:
         del nothing
         step_keys = jax.vmap(keys.step)(episode_keys, batch.env_state.t)
-        seen = tuple(
-            lineup.observed(c, batch.obs[p], params)
-            for c, (_, p) in enumerate(lineup.roles)
+
+        def step_games(env_state: Any, actions: Any) -> Any:
+            step_env = jax.vmap(env.step_inner, in_axes=(0, 0, 0, None))
+            return step_env(step_keys, env_state, actions, params)
+
+        played = play_step(lineup, params, states, batch, step_keys, step_games)
+        info = played.info
+        after = counted(lineup, batch, played).replace(
+            env_state=played.env_state,
+            obs=where_games(info["valid"], played.obs, batch.obs),
+            memories=where_games(info["valid"], played.memories, batch.memories),
         )
-        acted = [
-            act(lineup, states, c, seen[c], batch.memories[c], step_keys)
-            for c in range(len(lineup.roles))
-        ]
-        actions = chosen(lineup, batch, [action for action, _ in acted])
-        obs, env_state, rewards, _, info = step_env(
-            step_keys, batch.env_state, joint(actions), params
-        )
-        obs, rewards = as_tuple(lineup, obs), as_tuple(lineup, rewards)
-        valid = info["valid"]
-        after = batch.replace(
-            env_state=env_state,
-            obs=where_games(valid, obs, batch.obs),
-            memories=where_games(valid, tuple(m for _, m in acted), batch.memories),
-            metrics=jax.vmap(env.metrics_update)(
-                batch.metrics, joint(batch.obs), joint(actions), info
-            ),
-            episode=add_step(batch.episode, jnp.stack(rewards, -1), info),
-        )
-        records = tuple(
-            record(
-                lineup,
-                params,
-                c,
-                seen[c],
-                acted[c],
-                rewards[p],
-                batch.memories[c],
-                obs,
-            )
-            for c, (_, p) in enumerate(lineup.roles)
-        )
-        return after, Steps(records, info["terminated"], info["truncated"], valid)
+        own = records(lineup, params, batch, played, played.obs)
+        return after, Steps(own, info["terminated"], info["truncated"], info["valid"])
 
     return jax.lax.scan(step, batch, None, env.num_inner_steps)
 

@@ -4,7 +4,6 @@ The flat view of the engine, for rollouts of a set number of steps. Every learne
 the trial clock; nobody learns while a rollout is played.
 """
 
-import functools
 from typing import Any, NamedTuple
 
 import jax
@@ -17,20 +16,18 @@ from paxenv_agents.engine.episodes import (
     InPlay,
     none_yet,
     with_end,
-    with_step,
 )
-from paxenv_agents.engine.experience import Experience, assemble, record
+from paxenv_agents.engine.experience import Experience, assemble
 from paxenv_agents.engine.game_batch import (
     GameBatch,
     States,
-    act,
     as_tuple,
     batched,
-    joint,
     open_games,
     where_games,
 )
 from paxenv_agents.engine.lineup import Lineup
+from paxenv_agents.engine.step import across, counted, play_step, records
 from paxenv_agents.types import Stats
 
 
@@ -135,19 +132,16 @@ def _step(
     GameBatch, Episodes, tuple[Any, ...], dict[str, jax.Array], jax.Array, jax.Array
 ]:
     """Plays one step: (batch, episodes, records, flags, returns, lengths)."""
-    env, players = lineup.env, range(lineup.num_players)
-    before = batch.env_state
+    env, before = lineup.env, batch.env_state
     episode_keys = jax.vmap(keys.episode)(before.lane_key, before.e)
     step_keys = jax.vmap(keys.step)(episode_keys, before.env.t)
-    seen = tuple(lineup.observed(p, batch.obs[p], params) for p in players)
-    acted = [
-        act(lineup, states, p, seen[p], batch.memories[p], step_keys) for p in players
-    ]
-    actions = joint(tuple(action for action, _ in acted))
-    obs, env_state, rewards, done, info = jax.vmap(
-        AutoResetWrapper(env).step, in_axes=(None, 0, 0, None)
-    )(None, before, actions, params)
-    rewards = as_tuple(lineup, rewards)
+
+    def step_games(env_state: Any, actions: Any) -> Any:
+        step_env = jax.vmap(AutoResetWrapper(env).step, in_axes=(None, 0, 0, None))
+        return step_env(None, env_state, actions, params)
+
+    played = play_step(lineup, params, states, batch, step_keys, step_games)
+    info, done = played.info, played.done
     final_obs = as_tuple(lineup, info["final_obs"])
     clock = {
         "dones": info["terminated"] & done,
@@ -155,37 +149,28 @@ def _step(
         "valid": info["valid"],
         "inner_ends": info["inner_done"],
     }
-    memories = tuple(memory for _, memory in acted)
-    records = []
-    for p in players:
-        own = record(
-            lineup, params, p, seen[p], acted[p], rewards[p], batch.memories[p],
-            final_obs,
-        )  # fmt: skip
-        if own is not None:
-            own["final_values"] = _final_value(
-                lineup, params, states, p, final_obs[p], memories[p], clock
+    own = records(lineup, params, batch, played, final_obs)
+    for p, player in enumerate(own):
+        if player is not None:
+            player["final_values"] = _final_value(
+                lineup, params, states, p, final_obs[p], played.memories[p], clock
             )
-        records.append(own)
-    add_step = jax.vmap(functools.partial(with_step, env))
-    episode = add_step(batch.episode, jnp.stack(rewards, -1), info)
+    after = counted(lineup, batch, played)
+    episode, metrics = after.episode, after.metrics
     episodes = jax.vmap(with_end)(
         episodes, episode, info["inner_done"], info["truncated"]
     )
-    metrics = jax.vmap(env.metrics_update)(
-        batch.metrics, joint(batch.obs), actions, info
-    )
     carry = batched(env.metrics_init().carry, lineup.num_games)
-    after = GameBatch(
-        env_state=env_state,
-        obs=as_tuple(lineup, obs),
-        memories=_across(lineup, states, memories, info["inner_done"]),
+    after = after.replace(
+        env_state=played.env_state,
+        obs=played.obs,
+        memories=across(lineup, states, played.memories, info["inner_done"]),
         metrics=metrics.replace(carry=where_games(done, carry, metrics.carry)),
         episode=_opened(episode, info["inner_done"]),
     )
     returns = jnp.where(info["inner_done"][:, None], episode.returns, 0.0)
     lengths = jnp.where(info["inner_done"], episode.length, 0)
-    return after, episodes, tuple(records), clock, returns, lengths
+    return after, episodes, own, clock, returns, lengths
 
 
 def _final_value(
@@ -208,18 +193,6 @@ def _final_value(
 
     zeros = jnp.zeros(truncated.shape, jnp.float32)
     return jax.lax.cond(jnp.any(truncated), values, lambda: zeros)
-
-
-def _across(
-    lineup: Lineup, states: States, memories: tuple[Any, ...], inner_done: jax.Array
-) -> tuple[Any, ...]:
-    """Returns the memories after the boundary, in games that have met one."""
-    crossed = []
-    for p, memory in enumerate(memories):
-        index = lineup.slot_of(p)
-        ended = lineup.slots[index].agent.batch_end_inner(states[index], memory)
-        crossed.append(where_games(inner_done, ended, memory))
-    return tuple(crossed)
 
 
 def _opened(episode: InPlay, inner_done: jax.Array) -> InPlay:

@@ -10,8 +10,9 @@ import numpy as np
 from paxenv import keys
 from paxenv.environment import Environment
 from paxenv_agents.agent import Agent
-from paxenv_agents.engine.game_batch import act, open_games
+from paxenv_agents.engine.game_batch import GameBatch, open_games
 from paxenv_agents.engine.lineup import Lineup, Slot
+from paxenv_agents.engine.step import play_step
 from paxenv_agents.strategies.automaton import Automaton
 
 #: The states of a memory-one strategy seen from the other side: CD and DC swap.
@@ -58,22 +59,21 @@ def play_match(
     episode_keys = key[None]
     batch = open_games(lineup, params, states, episode_keys)
 
-    def play_round(carry: Any, _x: None) -> tuple[Any, Match]:
-        env_state, obs, memories = carry
-        step_keys = jax.vmap(keys.step)(episode_keys, env_state.t)
-        acted = [
-            act(lineup, states, p, obs[p], memories[p], step_keys)
-            for p in range(lineup.num_players)
-        ]
-        actions = tuple(action for action, _ in acted)
-        obs, env_state, rewards, _, _ = jax.vmap(env.step_inner, (0, 0, 0, None))(
-            step_keys, env_state, actions, params
-        )
-        played = Match(jnp.concatenate(actions), jnp.concatenate(rewards))
-        return (env_state, obs, tuple(memory for _, memory in acted)), played
+    def play_round(batch: GameBatch, _x: None) -> tuple[GameBatch, Match]:
+        step_keys = jax.vmap(keys.step)(episode_keys, batch.env_state.t)
 
-    opening = (batch.env_state, batch.obs, batch.memories)
-    return jax.lax.scan(play_round, opening, None, env.num_inner_steps)[1]
+        def step_games(env_state: Any, actions: Any) -> Any:
+            step_env = jax.vmap(env.step_inner, (0, 0, 0, None))
+            return step_env(step_keys, env_state, actions, params)
+
+        step = play_step(lineup, params, states, batch, step_keys, step_games)
+        played = Match(jnp.concatenate(step.taken), jnp.concatenate(step.rewards))
+        batch = batch.replace(
+            env_state=step.env_state, obs=step.obs, memories=step.memories
+        )
+        return batch, played
+
+    return jax.lax.scan(play_round, batch, None, env.num_inner_steps)[1]
 
 
 def exact_totals(

@@ -6,20 +6,19 @@ short ones do not count more than long ones.
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from flax import struct
 
 from paxenv import keys
 from paxenv.auto_reset import AutoResetWrapper
 from paxenv.environment import native
-from paxenv.single_player import SinglePlayer
 from paxenv_agents import structure
 from paxenv_agents.agent import Agent
-from paxenv_agents.engine.game_batch import where_games
-from paxenv_agents.engine.lineup import game_params
+from paxenv_agents.engine.game_batch import GameBatch, open_games
+from paxenv_agents.engine.lineup import Lineup, Slot
+from paxenv_agents.engine.step import across, play_step
 from paxenv_agents.types import MemoryState
 from runners.engine.devices import count
 from runners.engine.statistics import EpisodeStats, EvalMetrics, summarise
@@ -108,12 +107,10 @@ def as_agent(act_fn: ActFn | KeyedActFn | AgentActFn, env: Any) -> Agent:
     return FunctionAgent.from_env(env, function=act_fn)
 
 
-class _Games(struct.PyTreeNode):
+class _Games(NamedTuple):
     """Games in play, and their steps so far (an int32 scalar)."""
 
-    obs: Any
-    env_state: Any
-    memory: MemoryState
+    batch: GameBatch
     stats: EpisodeStats
     num_steps: jax.Array
 
@@ -222,13 +219,15 @@ def play_episodes(
         keys.typed(key), jnp.arange(n_episodes)
     )
     episode_keys = jax.vmap(keys.episode, (0, None))(lane_keys, 0)
-    games = _open(agent, state, env, env_params, episode_keys)
+    lineup = Lineup(env, (Slot(agent, clock="none"),), n_episodes)
+    batch = open_games(lineup, env_params, (state,), episode_keys, evaluates=True)
+    games = _Games(batch, _no_steps(state, n_episodes), jnp.zeros((), jnp.int32))
 
     def goes_on(games: _Games) -> jax.Array:
         return games.stats.unfinished.any() & (games.num_steps < max_steps)
 
     def step(games: _Games) -> _Games:
-        return _step(agent, state, env, env_params, episode_keys, games)
+        return _step(lineup, state, env_params, episode_keys, games)
 
     return jax.lax.while_loop(goes_on, step, games).stats
 
@@ -236,66 +235,46 @@ def play_episodes(
 _play_compiled = structure.jit("agent", "env", "n_episodes", "max_steps")(play_episodes)
 
 
-def _open(
-    agent: Agent, state: Any, env: Any, env_params: Any, episode_keys: jax.Array
-) -> _Games:
-    num_games = episode_keys.shape[0]
-    reset_keys = jax.vmap(keys.reset)(episode_keys)
-    obs, env_state = jax.vmap(env.reset, (0, None))(reset_keys, env_params)
-    memory = jax.vmap(agent.init_memory)(
-        _player_keys(env, reset_keys), agent.init_hidden(num_games)
-    )
-    memory = agent.batch_reset(memory, True)
-    # The structure that `policy` returns, so that a loop can carry it.
-    after = jax.eval_shape(agent.batch_policy, state, obs, memory)[2]
-    extras = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), after.extras)
+def _no_steps(state: Any, num_games: int) -> EpisodeStats:
+    """Returns the statistics of episodes that have just opened."""
     never = jnp.zeros(num_games, bool)
     broken = never | _holds_nan(state)
     zeros = jnp.zeros(num_games, jnp.result_type(float))
-    stats = EpisodeStats(
+    return EpisodeStats(
         returns=jnp.where(broken, jnp.nan, zeros),
         lengths=jnp.zeros(num_games, jnp.int32),
         truncated=never,
         unfinished=~never,
         broken=broken,
     )
-    start = jnp.zeros((), jnp.int32)
-    seat = env.player if isinstance(env, SinglePlayer) else 0
-    memory = agent.batch_observe_params(
-        memory.replace(extras=extras), game_params(env, env_params), seat
-    )
-    return _Games(obs, env_state, memory, stats, start)
 
 
 def _step(
-    agent: Agent,
-    state: Any,
-    env: Any,
-    env_params: Any,
-    episode_keys: jax.Array,
-    games: _Games,
+    lineup: Lineup, state: Any, env_params: Any, episode_keys: jax.Array, games: _Games
 ) -> _Games:
-    step_keys = jax.vmap(keys.step)(episode_keys, games.env_state.t)
-    scheduled = games.memory.replace(key=_player_keys(env, step_keys))
-    actions, _, memory = agent.batch_policy(state, games.obs, scheduled)
-    # After a trial has ended the game stands still, pays 0 and raises no flag.
-    obs, env_state, rewards, done, info = jax.vmap(env.step, (0, 0, 0, None))(
-        step_keys, games.env_state, actions, env_params
-    )
-    old, valid = games.stats, info["valid"]
-    broken = valid & _games_with_nan((actions, memory), valid.shape[0])
+    env, batch, old = lineup.env, games.batch, games.stats
+    step_keys = jax.vmap(keys.step)(episode_keys, batch.env_state.t)
+
+    def step_games(env_state: Any, actions: Any) -> Any:
+        # After a trial has ended the game stands still, pays 0 and raises no flag.
+        step_env = jax.vmap(env.step, (0, 0, 0, None))
+        return step_env(step_keys, env_state, actions, env_params)
+
+    step = play_step(lineup, env_params, (state,), batch, step_keys, step_games)
+    valid, done, (reward,) = step.info["valid"], step.done, step.rewards
+    broken = valid & _games_with_nan((step.taken, step.memories), valid.shape[0])
     stats = EpisodeStats(
-        returns=jnp.where(broken, jnp.nan, old.returns + rewards),
+        returns=jnp.where(broken, jnp.nan, old.returns + reward),
         lengths=old.lengths + valid,
-        truncated=old.truncated | (done & info["truncated"]),
+        truncated=old.truncated | (done & step.info["truncated"]),
         unfinished=old.unfinished & ~done,
         broken=old.broken | broken,
     )
-    memory = memory.replace(key=games.memory.key)
+    memories = step.memories
     if env.num_outer_steps > 1:
-        crossed = agent.batch_end_inner(state, memory)
-        memory = where_games(info["inner_done"], crossed, memory)
-    return _Games(obs, env_state, memory, stats, games.num_steps + 1)
+        memories = across(lineup, (state,), memories, step.info["inner_done"])
+    batch = batch.replace(env_state=step.env_state, obs=step.obs, memories=memories)
+    return _Games(batch, stats, games.num_steps + 1)
 
 
 def _check_seat(agent: Agent, env: Any) -> None:
@@ -310,12 +289,6 @@ def _check_seat(agent: Agent, env: Any) -> None:
             f"{type(agent).__name__} acts in {agent.action_space}, the game takes "
             f"{env.action_space(0)}"
         )
-
-
-def _player_keys(env: Any, step_keys: jax.Array) -> jax.Array:
-    """Returns the keys of the seat that is evaluated, apart from the co-players'."""
-    seat = env.player if isinstance(env, SinglePlayer) else 0
-    return jax.vmap(keys.player, (0, None))(step_keys, seat)
 
 
 def _floats(tree: Any) -> list[jax.Array]:

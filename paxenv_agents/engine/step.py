@@ -1,0 +1,156 @@
+"""One step of a batch of games: everybody acts, the games move, what came is kept.
+
+Who scans over steps decides what a step of the game is (within an inner episode, or
+on into the next trial) and what becomes of games that have ended.
+"""
+
+import functools
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from paxenv_agents.engine.episodes import with_step
+from paxenv_agents.engine.experience import record
+from paxenv_agents.engine.game_batch import (
+    GameBatch,
+    States,
+    act,
+    as_tuple,
+    chosen,
+    joint,
+    where_games,
+)
+from paxenv_agents.engine.lineup import Lineup
+from paxenv_agents.types import MemoryState
+
+
+class Step(NamedTuple):
+    """What happened in one step of all games.
+
+    Attributes:
+        seen: What each role saw, in the order of `Lineup.roles`, leaves `[games, ...]`.
+        taken: Each role's action, `[games, ...]`.
+        memories: Each role's memory after it.
+        actions: The players' actions as the game takes them.
+        obs: What the step led to, a tuple in player order.
+        env_state: The games' states after it.
+        rewards: What it paid, a tuple in player order, `[games]` each.
+        done: Whether the trial ended with it, bool `[games]`.
+        info: What else the game gave.
+    """
+
+    seen: tuple[Any, ...]
+    taken: tuple[jax.Array, ...]
+    memories: tuple[MemoryState, ...]
+    actions: Any
+    obs: tuple[Any, ...]
+    env_state: Any
+    rewards: tuple[jax.Array, ...]
+    done: jax.Array
+    info: dict[str, Any]
+
+
+def play_step(
+    lineup: Lineup,
+    params: Any,
+    states: States,
+    batch: GameBatch,
+    step_keys: jax.Array,
+    step_games: Callable[[Any, Any], Any],
+) -> Step:
+    """Lets every role act, and the games answer; changes nothing.
+
+    Args:
+        lineup: The game and who plays it.
+        params: The game's numbers.
+        states: Training states in the order of the slots.
+        batch: The games before the step.
+        step_keys: The games' keys of this step, `[games]`; only folded.
+        step_games: From the games' states and the players' actions to what
+            `Environment.step` returns, with a leading axis of games.
+    """
+    seen = tuple(
+        lineup.observed(role, batch.obs[player], params)
+        for role, (_, player) in enumerate(lineup.roles)
+    )
+    taken, memories = zip(
+        *(
+            act(lineup, states, role, seen[role], batch.memories[role], step_keys)
+            for role in range(len(lineup.roles))
+        ),
+        strict=True,
+    )
+    actions = joint(chosen(lineup, batch, list(taken)))
+    obs, env_state, rewards, done, info = step_games(batch.env_state, actions)
+    return Step(
+        seen=seen,
+        taken=taken,
+        memories=memories,
+        actions=actions,
+        obs=as_tuple(lineup, obs),
+        env_state=env_state,
+        rewards=as_tuple(lineup, rewards),
+        done=done,
+        info=info,
+    )
+
+
+def counted(lineup: Lineup, batch: GameBatch, step: Step) -> GameBatch:
+    """Returns the games with a step added to their statistics and sums."""
+    env = lineup.env
+    add = jax.vmap(functools.partial(with_step, env))
+    return batch.replace(
+        metrics=jax.vmap(env.metrics_update)(
+            batch.metrics, joint(batch.obs), step.actions, step.info
+        ),
+        episode=add(batch.episode, jnp.stack(step.rewards, -1), step.info),
+    )
+
+
+def records(
+    lineup: Lineup,
+    params: Any,
+    batch: GameBatch,
+    step: Step,
+    next_obs: tuple[Any, ...],
+) -> tuple[Any, ...]:
+    """Returns each role's part of a sample, None for slots that do not learn.
+
+    Args:
+        lineup: Who plays.
+        params: The game's numbers.
+        batch: The games before the step.
+        step: What happened.
+        next_obs: What the step led to before anything was opened anew, for all players.
+    """
+    return tuple(
+        record(
+            *(lineup, params, role, step.seen[role]),
+            *((step.taken[role], step.memories[role]), step.rewards[player]),
+            *(batch.memories[role], next_obs),
+        )
+        for role, (_, player) in enumerate(lineup.roles)
+    )
+
+
+def across(
+    lineup: Lineup,
+    states: States,
+    memories: tuple[MemoryState, ...],
+    inner_done: jax.Array,
+) -> tuple[MemoryState, ...]:
+    """Returns the memories with the boundary behind them in games that met one.
+
+    Args:
+        lineup: Who plays.
+        states: Training states in the order of the slots.
+        memories: In the order of `Lineup.roles`, leaves `[games, ...]`.
+        inner_done: Which games ended an inner episode, bool `[games]`.
+    """
+    crossed = []
+    for (index, _), memory in zip(lineup.roles, memories, strict=True):
+        ended = lineup.slots[index].agent.batch_end_inner(states[index], memory)
+        crossed.append(where_games(inner_done, ended, memory))
+    return tuple(crossed)
