@@ -64,16 +64,15 @@ if TYPE_CHECKING:
     from runners.session.loop import Observer
     from runners.session.outcome import Outcome
     from runners.session.runner_config import RunnerConfig
-    from runners.session.whole_episodes import (
+    from runners.storage.run_dir import RunDir, find_runs
+    from runners.views.act_functions import (
         AgentActFn,
         KeyedActFn,
         agent_act_fn,
         evaluate,
         evaluate_agent,
         jit_evaluate,
-        play_episodes,
     )
-    from runners.storage.run_dir import RunDir, find_runs
     from runners.views.functional import (
         DQNTrainResult,
         PPOMetricsHistory,
@@ -95,7 +94,7 @@ if TYPE_CHECKING:
     from runners.views.outer_loops.outer_runner import OnlineRunner, OuterRunner
 
 _LAZY = {
-    "AgentActFn": "runners.session.whole_episodes",
+    "AgentActFn": "runners.views.act_functions",
     "AgentConfig": "runners.config",
     "AgentHandle": "runners.views.outer_loops.handle",
     "ConfigError": "runners.config",
@@ -112,7 +111,7 @@ _LAZY = {
     "Frozen": "runners.engine.outer",
     "Gradient": "runners.engine.outer",
     "Hook": "runners.views.outer_loops.hooks",
-    "KeyedActFn": "runners.session.whole_episodes",
+    "KeyedActFn": "runners.views.act_functions",
     "Lineup": "paxenv_agents.engine.lineup",
     "MemoryState": "paxenv_agents.types",
     "Observer": "runners.session.loop",
@@ -132,19 +131,19 @@ _LAZY = {
     "SearchDim": "runners.search.dims",
     "Slot": "paxenv_agents.engine.lineup",
     "TrainingState": "paxenv_agents.types",
-    "agent_act_fn": "runners.session.whole_episodes",
+    "agent_act_fn": "runners.views.act_functions",
     "ensure_devices": "runners.engine.devices",
-    "evaluate": "runners.session.whole_episodes",
-    "evaluate_agent": "runners.session.whole_episodes",
+    "evaluate": "runners.views.act_functions",
+    "evaluate_agent": "runners.views.act_functions",
     "find_runs": "runners.storage.run_dir",
     "fsdp_sharding": "runners.engine.placement",
     "get_num_devices": "runners.engine.devices",
     "initialize_distributed": "runners.engine.devices",
-    "jit_evaluate": "runners.session.whole_episodes",
+    "jit_evaluate": "runners.views.act_functions",
     "load_config": "runners.config:load",
     "make_mesh": "runners.engine.placement",
     "play_episode": "paxenv_agents.engine.play",
-    "play_episodes": "runners.session.whole_episodes",
+    "play_episodes": "runners.session.evaluation",
     "play_trial": "paxenv_agents.engine.play",
     "prepare": "runners.planning.plan",
     "register_algorithm": "runners.views.on_policy.setup",

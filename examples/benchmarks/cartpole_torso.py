@@ -15,7 +15,7 @@ import paxenv
 import runners
 from paxenv_agents import PPO, PPOConfig
 from runners.engine.program import CompiledProgram, initial_state, run_keys
-from runners.session.whole_episodes import evaluate_agent
+from runners.views.act_functions import evaluate_agent
 
 NUM_GAMES, NUM_UPDATES, NUM_EPISODES = 8, 97, 50
 

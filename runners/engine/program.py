@@ -58,29 +58,17 @@ def _init(experiment: Experiment, keys: jax.Array, params: Any) -> RunState:
 
 
 class Program(Protocol):
-    """What a run advances, an iteration or many at a time.
+    """What a session advances, an iteration or many at a time, and saves.
 
-    There are three: `CompiledProgram`, one that learns from replay in host memory
-    (`runners.session.host_replay`), and one that plays an environment of Gymnasium
-    (`runners.views.on_policy.host`). Loops, logs and checkpoints ask for no more.
+    Loops and checkpoints ask for no more. Training (`StagedProgram`), an inner loop
+    (`runners.AgentHandle`) and the generations around it
+    (`runners.views.outer_loops.generations`) are such programs.
 
     Attributes:
-        state: Leaves `[seeds, ...]`.
         iteration: Iterations that have been run.
     """
 
-    state: RunState
     iteration: int
-
-    @property
-    def agent(self) -> Agent:
-        """The agent of the first slot."""
-        ...
-
-    @property
-    def num_games(self) -> int:
-        """Games that are played at once."""
-        ...
 
     @property
     def steps_per_iteration(self) -> int:
@@ -98,27 +86,7 @@ class Program(Protocol):
         ...
 
     def run(self, num_iterations: int) -> Rows:
-        """Runs iterations and returns their metrics, float32 `[seeds, iterations]`."""
-        ...
-
-    def rollout(self) -> Rows:
-        """Runs the first stage of an iteration; metrics are `[seeds, 1]`."""
-        ...
-
-    def update(self) -> Rows:
-        """Runs the second stage of an iteration; metrics are `[seeds, 1]`."""
-        ...
-
-    def load(self, state: RunState) -> None:
-        """Goes on from another state; its buffers are copied."""
-        ...
-
-    def set_agents(self, states: dict[int, Any]) -> None:
-        """Puts other training states into slots, leaves `[seeds, ...]`."""
-        ...
-
-    def set_agent(self, agent: Agent) -> None:
-        """Puts another agent of the same training state into the first slot."""
+        """Runs iterations and returns their metrics, `[seeds, iterations]`."""
         ...
 
     def arrays(self) -> Any:
@@ -139,6 +107,50 @@ class Program(Protocol):
 
     def restore(self, arrays: Any, about: Mapping[str, Any]) -> None:
         """Goes on from what `arrays` and `about` returned."""
+        ...
+
+
+class StagedProgram(Program, Protocol):
+    """A program of agents in slots, whose iterations can be run in two stages.
+
+    There are three: `CompiledProgram`, one that learns from replay in host memory
+    (`runners.session.host_replay`), and one that plays an environment of Gymnasium
+    (`runners.views.on_policy.host`).
+
+    Attributes:
+        state: Leaves `[seeds, ...]`.
+    """
+
+    state: RunState
+
+    @property
+    def agent(self) -> Agent:
+        """The agent of the first slot."""
+        ...
+
+    @property
+    def num_games(self) -> int:
+        """Games that are played at once."""
+        ...
+
+    def rollout(self) -> Rows:
+        """Runs the first stage of an iteration; metrics are `[seeds, 1]`."""
+        ...
+
+    def update(self) -> Rows:
+        """Runs the second stage of an iteration; metrics are `[seeds, 1]`."""
+        ...
+
+    def load(self, state: RunState) -> None:
+        """Goes on from another state; its buffers are copied."""
+        ...
+
+    def set_agents(self, states: dict[int, Any]) -> None:
+        """Puts other training states into slots, leaves `[seeds, ...]`."""
+        ...
+
+    def set_agent(self, agent: Agent) -> None:
+        """Puts another agent of the same training state into the first slot."""
         ...
 
 

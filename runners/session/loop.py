@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from types import FrameType
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -84,11 +84,13 @@ class Chunk(NamedTuple):
         first: Number of the first iteration, from 0.
         rows: Metrics by name, float32 `[seeds, iterations of the chunk]`.
         seconds: Wall-clock seconds of training since the run began.
+        taken: Those of this chunk.
     """
 
     first: int
     rows: Rows
     seconds: float
+    taken: float
 
     @property
     def length(self) -> int:
@@ -113,22 +115,6 @@ class Task(NamedTuple):
     action: Callable[[Chunk], None]
 
 
-class Stages(Protocol):
-    """Who looks in between the two stages of every iteration."""
-
-    def pre_rollout(self) -> None:
-        """Before anything is played."""
-
-    def post_rollout(self, rows: Rows) -> None:
-        """After it, with the metrics of what was played, `[seeds, 1]`."""
-
-    def pre_update(self) -> None:
-        """Before anybody learns."""
-
-    def post_update(self, rows: Rows) -> None:
-        """After it, with the metrics of the updates, `[seeds, 1]`."""
-
-
 @dataclasses.dataclass
 class Loop:
     """Advances a program to `num_iterations`, and does what is due on the way.
@@ -142,7 +128,7 @@ class Loop:
         on_chunk: Called with every chunk, before the tasks.
         tasks: What is done at intervals, in this order.
         before_chunk: Called before every chunk.
-        stages: Who looks between the stages; None runs whole chunks.
+        advance: Runs one iteration in place of `program.run(1)`; None: whole chunks.
         non_finite: `"stop"` raises at the first NaN, `"continue"` only notes it.
         seconds: Seconds of training that went before, in a run that is resumed.
         first_non_finite: The first bad iteration so far, from 1; None is none.
@@ -153,7 +139,7 @@ class Loop:
     on_chunk: Sequence[Callable[[Chunk], None]] = ()
     tasks: Sequence[Task] = ()
     before_chunk: Callable[[], None] | None = None
-    stages: Stages | None = None
+    advance: Callable[[], Rows] | None = None
     non_finite: str = "stop"
     seconds: float = 0.0
     first_non_finite: int | None = None
@@ -178,37 +164,28 @@ class Loop:
             first = self.program.iteration
             if self.before_chunk is not None:
                 self.before_chunk()
-            rows = self._advance(self._length(first, wanted))
-            taken = time.perf_counter() - began
+            length = self._length(first, wanted)
+            run_one = self.advance
+            rows = self.program.run(length) if run_one is None else run_one()
+            taken = max(time.perf_counter() - began, 1e-9)
             self.seconds += taken
-            chunk = Chunk(first, rows, self.seconds)
+            chunk = Chunk(first, rows, self.seconds, taken)
             for look in self.on_chunk:
                 look(chunk)
             self._check(chunk)
             for task in self.tasks:
                 if task.interval.is_due(chunk.last):
                     task.action(chunk)
-            wanted = max(1, int(chunk.length * CHUNK_SECONDS / max(taken, 1e-6)))
+            wanted = max(1, int(chunk.length * CHUNK_SECONDS / taken))
             wanted = min(wanted, 4 * chunk.length)
 
     def _length(self, first: int, wanted: int) -> int:
         """Returns the length of the next chunk: nothing that is due is run over."""
-        if self.stages is not None:
+        if self.advance is not None:
             return 1
         ends = [task.interval.next_due(first) for task in self.tasks]
         nearest = min([self.num_iterations, *(end for end in ends if end is not None)])
         return min(wanted, self.program.max_iterations, nearest - first)
-
-    def _advance(self, length: int) -> Rows:
-        if self.stages is None:
-            return self.program.run(length)
-        self.stages.pre_rollout()
-        seen = self.program.rollout()
-        self.stages.post_rollout(seen)
-        self.stages.pre_update()
-        learnt = self.program.update()
-        self.stages.post_update(learnt)
-        return seen | learnt
 
     def _check(self, chunk: Chunk) -> None:
         bad = np.argwhere(chunk.rows[FINITE].T != 1)  # by iteration, then seed

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from runners.engine.program import Program
-from runners.session.loop import Chunk, Interrupt, Loop, Stages, Task
+from runners.engine.program import Program, Rows
+from runners.session.loop import Chunk, Interrupt, Loop, Task
 from runners.storage.checkpoints.files import LATEST, read_record
 from runners.storage.checkpoints.store import CheckpointStore
 from runners.storage.checkpoints.tree import restore_first_whole
@@ -69,7 +69,7 @@ class Session:
         on_chunk: Sequence[Callable[[Chunk], None]] = (),
         tasks: Sequence[Task] = (),
         before_chunk: Callable[[], None] | None = None,
-        stages: Stages | None = None,
+        advance: Callable[[], Rows] | None = None,
         non_finite: str = "stop",
         stop: Callable[[], bool] = lambda: False,
     ) -> None:
@@ -83,10 +83,10 @@ class Session:
         loop = Loop(
             self.program,
             num_iterations,
-            on_chunk=on_chunk,
+            on_chunk=(self._count, *on_chunk),
             tasks=tasks,
             before_chunk=before_chunk,
-            stages=stages,
+            advance=advance,
             non_finite=non_finite,
             seconds=self.seconds,
         )
@@ -99,6 +99,9 @@ class Session:
             loop.run(stops)
         finally:
             self.first_non_finite = loop.first_non_finite
+
+    def _count(self, chunk: Chunk) -> None:
+        self.seconds = chunk.seconds
 
     def save(self) -> None:
         """Saves the state, unless it has been saved since the last iteration."""

@@ -80,7 +80,7 @@ class Training:
                 max_to_keep=config.max_checkpoints,
                 keep_period=config.keep_period,
             ),
-            self._facts,
+            lambda: facts(plan, run_dir),
             parts={"rows": self._rows},
         )
         self._goes_on = False
@@ -151,14 +151,6 @@ class Training:
         if which != LATEST or has_any(self.run_dir.checkpoints):
             self.session.restore(which)
 
-    def _facts(self) -> dict[str, Any]:
-        return {
-            "experiment": self.plan.config.name,
-            "config": as_dict(self.plan.config),
-            "seed": self.plan.config.seed,
-            "versions": self.run_dir.read_meta().get("versions", {}),
-        }
-
     def _evaluate(self, log: MetricsLog) -> None:
         # What evolution stands for is compared over generations: on fixed keys.
         when = PROGRESS if self.plan.evolves else self.program.env_steps
@@ -178,10 +170,8 @@ class Training:
 
     def _log(self, log: MetricsLog, chunk: Chunk) -> None:
         """Writes the rows of a chunk that are due."""
-        taken = max(chunk.seconds - self.session.seconds, 1e-9)
-        self.session.seconds = chunk.seconds
         per_iteration = self.plan.steps_per_iteration
-        rate = chunk.length * per_iteration / taken
+        rate = chunk.length * per_iteration / chunk.taken
         times = {"time/seconds": round(chunk.seconds, 3), "time/steps_per_second": rate}
         begun = 0
         for i in range(1, chunk.length + 1):
@@ -200,6 +190,16 @@ class Training:
             f"eval/{self.plan.mode}/{name}": values for name, values in metrics.items()
         }
         log.log_evaluation(self.program.env_steps, self.program.iteration, named)
+
+
+def facts(plan: Plan, run_dir: RunDir) -> dict[str, Any]:
+    """Returns what every checkpoint of a run says of the run."""
+    return {
+        "experiment": plan.config.name,
+        "config": as_dict(plan.config),
+        "seed": plan.config.seed,
+        "versions": run_dir.read_meta().get("versions", {}),
+    }
 
 
 def is_due(plan: Plan, iteration: int) -> bool:

@@ -19,7 +19,7 @@ from runners.engine.experiment import Experiment
 from runners.engine.joined_rows import JoinedRows
 from runners.engine.program import (
     CompiledProgram,
-    Program,
+    StagedProgram,
     evaluation_keys,
     initial_state,
     run_keys,
@@ -27,11 +27,11 @@ from runners.engine.program import (
 from runners.engine.rows import RETURNS
 from runners.report import plots
 from runners.session import host_replay, progress
+from runners.session.evaluation import greedy_statistics
 from runners.session.host_replay import HostReplayProgram
 from runners.session.loop import Chunk, Interval, Task
 from runners.session.runner_config import RunnerConfig
 from runners.session.session import Session
-from runners.session.whole_episodes import greedy_statistics
 from runners.storage.checkpoints import settings
 from runners.storage.checkpoints.files import DamagedError, find_checkpoint, read_record
 from runners.storage.checkpoints.journal import Journal
@@ -121,7 +121,7 @@ class Trainer:
         self._rows: JsonLines | None = None
         self._evaluations: JsonLines | None = None
 
-    def _program(self) -> Program:
+    def _program(self) -> StagedProgram:
         seed = self.config.seed
         start = self.experiment, run_keys(seed), self.env_params
         if self.buffer == "device":
@@ -205,7 +205,6 @@ class Trainer:
         )
 
     def _keep(self, chunk: Chunk) -> None:
-        self.session.seconds = chunk.seconds
         self._joined.add(chunk.rows)
         for name, values in self.history.items():
             values[chunk.first : chunk.last] = chunk.rows[name][0]

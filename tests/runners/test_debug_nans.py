@@ -184,7 +184,7 @@ def test_a_hook_sees_nan_before_the_first_iteration_under_the_flag():
         eval_episodes=2,
     )
     runner = ESRunner(*climber(), config, hooks=(hook,))
-    runner.search()
+    runner.advance()
     assert [int(n) for n in runner.agent.hook_states] == [1]
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import jax
 from gymnasium.vector import VectorEnv
 
+from runners.engine.program import StagedProgram
 from runners.session.session import Session
 from runners.storage.checkpoints import files, settings, tree
 from runners.storage.checkpoints.files import CheckpointError, DamagedError, read_record
@@ -83,6 +84,7 @@ def settings_of(
 
 def restore(
     session: Session,
+    program: StagedProgram,
     paths: Sequence[Path],
     agent: Any,
     own: Mapping[str, Any],
@@ -93,6 +95,7 @@ def restore(
 
     Args:
         session: What goes on.
+        program: What it advances.
         paths: Checkpoints, the one that is wanted most first.
         agent: The learner as it was given.
         own: The settings of the training that is to go on.
@@ -129,8 +132,8 @@ def restore(
     if changes:
         told = "; ".join(map(str, changes))
         logger.warning("going on from step %d with %s", record["env_steps"], told)
-        learner = session.program.state.agents[0]
-        session.program.set_agents({0: settings.with_rates(learner, agent, changes)})
+        learner = program.state.agents[0]
+        program.set_agents({0: settings.with_rates(learner, agent, changes)})
 
 
 def saved_weights(path: Path, params: Any) -> Any:

@@ -1,12 +1,9 @@
-"""Evaluation of an `OnPolicyRunner`: whole greedy episodes in games of their own."""
+"""Where an `OnPolicyRunner` is evaluated: never in the games in which it learns."""
 
 import dataclasses
 from typing import Any
 
 import gymnasium
-import jax
-import jax.numpy as jnp
-import numpy as np
 from gymnasium.vector import (
     VectorActionWrapper,
     VectorEnv,
@@ -17,14 +14,10 @@ from gymnasium.vector import (
 from paxenv_agents.agent import Agent
 from runners.engine.devices import count
 from runners.engine.program import evaluation_keys
-from runners.engine.rows import finite
-from runners.engine.statistics import EpisodeStats, summarise
-from runners.session.whole_episodes import greedy_statistics
-from runners.views.on_policy.host import act
+from runners.engine.statistics import summarise
+from runners.session.evaluation import greedy_statistics, play_on_host
 from runners.views.on_policy.setup import make_game
 
-#: Most steps of an episode on the host, where the environment names no limit.
-MAX_STEPS = 100_000
 #: What `make_vec` adds to the keywords of one game.
 VECTOR_KWARGS = (
     *("num_envs", "vectorization_mode", "vector_kwargs", "wrappers"),
@@ -149,52 +142,3 @@ def _of_one_game(spec: Any) -> Any:
     kwargs = {k: v for k, v in spec.kwargs.items() if k not in VECTOR_KWARGS}
     limit = kwargs.pop("max_episode_steps", spec.max_episode_steps)
     return dataclasses.replace(spec, kwargs=kwargs, max_episode_steps=limit)
-
-
-def play_on_host(
-    agent: Agent, state: Any, env: gymnasium.Env, key: jax.Array, n_episodes: int
-) -> EpisodeStats:
-    """Plays episodes one after the other, each to its end.
-
-    Args:
-        agent: Who plays.
-        state: Its training state.
-        env: A plain environment.
-        key: Only folded; episode i draws from `fold_in(key, i)`, its seed too.
-        n_episodes: How many.
-    """
-    limit = getattr(env.spec, "max_episode_steps", None) or MAX_STEPS
-    played = [
-        _episode(agent, state, env, jax.random.fold_in(key, i), limit)
-        for i in range(n_episodes)
-    ]
-    broken = jnp.full(n_episodes, ~finite(state.params))
-    returns, lengths, truncated, unfinished = (
-        jnp.asarray(np.array(column)) for column in zip(*played, strict=True)
-    )
-    return EpisodeStats(
-        returns=jnp.where(broken, jnp.nan, returns),
-        lengths=lengths,
-        truncated=truncated,
-        unfinished=unfinished,
-        broken=broken,
-    )
-
-
-def _episode(
-    agent: Agent, state: Any, env: gymnasium.Env, key: jax.Array, limit: int
-) -> tuple[float, int, bool, bool]:
-    """Returns (return, length, truncated, unfinished) of one episode."""
-    seed = int(jax.random.bits(jax.random.fold_in(key, limit), dtype=jnp.uint32) >> 1)
-    obs, _ = env.reset(seed=seed)
-    memory = agent.init_memory(key, agent.init_hidden(1)[0])
-    memory = agent.batch_reset(jax.tree.map(lambda x: x[None], memory), True)
-    total = 0.0
-    for t in range(limit):
-        seen = np.asarray(obs)[None]
-        actions, memory = act(agent, state, seen, memory, jax.random.fold_in(key, t))
-        obs, reward, terminated, truncated, _ = env.step(np.asarray(actions)[0])
-        total += float(reward)
-        if terminated or truncated:
-            return total, t + 1, bool(truncated and not terminated), False
-    return total, limit, False, True

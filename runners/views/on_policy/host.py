@@ -25,6 +25,7 @@ from runners.engine.outer import OuterState
 from runners.engine.program import Rows, run_keys, with_agents
 from runners.engine.rows import LATEST, WINDOW, update_row
 from runners.engine.tags import AGENTS, LANES
+from runners.session.evaluation import act_on_host, lane_keys
 
 _PARTS = {"reward_components": "reward_components", "log": "env"}
 
@@ -371,7 +372,7 @@ class HostProgram:
             return self._memory
         # A run that goes on does not see the games of its beginning again.
         self._obs, _ = self.env.reset(seed=self._seed + self.iteration)
-        lanes = _lane_keys(jax.random.fold_in(key, self.num_steps), self.num_games)
+        lanes = lane_keys(jax.random.fold_in(key, self.num_steps), self.num_games)
         hidden = self.agent.init_hidden(self.num_games)
         memory = jax.vmap(self.agent.init_memory)(lanes, hidden)
         memory = self.agent.batch_reset(memory, True)
@@ -383,7 +384,7 @@ class HostProgram:
         self, state: Any, memory: MemoryState, key: jax.Array
     ) -> tuple[Sample, MemoryState]:
         seen, played = self._obs, ~self._dead
-        actions, acted = act(self.agent, state, seen, memory, key)
+        actions, acted = act_on_host(self.agent, state, seen, memory, key)
         move = transition(self.env, self.autoreset_mode, np.asarray(actions))
         ends = played & (move.terminated | move.truncated)
         truncated = played & move.truncated
@@ -412,16 +413,6 @@ class HostProgram:
         if ends.any() or not played.all():
             acted = _cross(self.agent, state, (memory, acted), played, ends)
         return sample, acted
-
-
-@structure.jit("agent")
-def act(
-    agent: Agent, state: Any, obs: Any, memory: MemoryState, key: jax.Array
-) -> tuple[jax.Array, MemoryState]:
-    """Returns (actions, memories after them) of games, whose keys are folded here."""
-    scheduled = memory.replace(key=_lane_keys(key, memory.hidden.shape[0]))
-    actions, _, after = agent.batch_policy(state, obs, scheduled)
-    return actions, after.replace(key=memory.key)
 
 
 @structure.jit("agent")
@@ -460,7 +451,3 @@ def _of_seed(tree: Any) -> Any:
 
 def _tagged(run_key: jax.Array, tag: int, number: int) -> jax.Array:
     return jax.random.fold_in(jax.random.fold_in(run_key, tag), number)
-
-
-def _lane_keys(key: jax.Array, num_games: int) -> jax.Array:
-    return jax.vmap(jax.random.fold_in, (None, 0))(key, jnp.arange(num_games))

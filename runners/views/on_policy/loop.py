@@ -1,5 +1,6 @@
 """The loop of an `OnPolicyRunner`: which events and tasks belong to an iteration."""
 
+import functools
 import logging
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -12,37 +13,21 @@ from runners.views.on_policy.log import History
 logger = logging.getLogger(__name__)
 
 
-class StageEvents:
-    """Tells the callbacks of a runner what happens between the stages.
+def in_stages(runner: Any) -> Rows:
+    """Runs one iteration and tells the callbacks what happens between its stages.
 
     What happens before counts the iterations that are done, what happens after has the
     number of its own iteration, from 1.
     """
-
-    def __init__(self, runner: Any) -> None:
-        self._runner = runner
-
-    def pre_rollout(self) -> None:
-        """Before anything is played."""
-        runner = self._runner
-        runner.callbacks.fire("pre_rollout", runner.iteration, runner)
-
-    def post_rollout(self, rows: Rows) -> None:
-        """After it."""
-        runner = self._runner
-        stats = runner.metrics.current(rows)
-        runner.callbacks.fire("post_rollout", runner.iteration + 1, runner, stats)
-
-    def pre_update(self) -> None:
-        """Before the agent learns."""
-        runner = self._runner
-        runner.callbacks.fire("pre_update", runner.iteration, runner)
-
-    def post_update(self, rows: Rows) -> None:
-        """After it."""
-        runner = self._runner
-        stats = runner.stats_of(rows)
-        runner.callbacks.fire("post_update", runner.iteration, runner, stats)
+    fire, program = runner.callbacks.fire, runner.program
+    fire("pre_rollout", runner.iteration, runner)
+    seen = program.rollout()
+    stats = runner.metrics.current(seen)
+    fire("post_rollout", runner.iteration + 1, runner, stats)
+    fire("pre_update", runner.iteration, runner)
+    learnt = program.update()
+    fire("post_update", runner.iteration, runner, runner.stats_of(learnt))
+    return seen | learnt
 
 
 def run(
@@ -72,7 +57,7 @@ def run(
         before_chunk=lambda: runner.callbacks.fire(
             "pre_iteration", runner.iteration, runner
         ),
-        stages=StageEvents(runner) if stages else None,
+        advance=functools.partial(in_stages, runner) if stages else None,
         non_finite=runner.non_finite,
         stop=stop,
     )
@@ -94,14 +79,12 @@ def _tasks(runner: Any) -> list[Task]:
 
 def _keep(runner: Any, chunk: Chunk, history: History) -> None:
     per_iteration = runner.program.steps_per_iteration
-    taken = max(chunk.seconds - runner.session.seconds, 1e-9)
-    runner.session.seconds = chunk.seconds
     for i in range(chunk.length):
         number = chunk.first + i + 1
         one = runner.stats_of(chunk.rows, i)
         history.add(number, number * per_iteration, one)
     stats = runner.metrics.add(chunk.rows)
-    stats["time/fps"] = chunk.length * per_iteration / taken
+    stats["time/fps"] = chunk.length * per_iteration / chunk.taken
     stats["time/iteration"] = float(chunk.last)
     runner.stats = stats
     runner.callbacks.fire("post_iteration", chunk.last, runner, stats)

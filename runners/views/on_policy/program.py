@@ -11,7 +11,12 @@ from paxenv.wording import counted
 from paxenv_agents.engine.lineup import Slot
 from runners.engine.devices import count
 from runners.engine.experiment import Experiment
-from runners.engine.program import CompiledProgram, Program, initial_state, run_keys
+from runners.engine.program import (
+    CompiledProgram,
+    StagedProgram,
+    initial_state,
+    run_keys,
+)
 from runners.views.on_policy.host import HostProgram
 
 #: Games at once, where nobody says how many.
@@ -27,7 +32,7 @@ def make_program(
     num_envs: int | None,
     seed: int,
     device: Any,
-) -> Program:
+) -> StagedProgram:
     """Returns the program before its first iteration.
 
     Args:
@@ -83,7 +88,7 @@ def planned(agent: Any, num_updates: int) -> Any:
     return agent
 
 
-def replan(program: Program, agent: Any, num_updates: int) -> None:
+def replan(program: StagedProgram, agent: Any, num_updates: int) -> None:
     """Lets the schedules of the program's agent end at the last update.
 
     Args:
@@ -99,7 +104,7 @@ def replan(program: Program, agent: Any, num_updates: int) -> None:
 
 
 def last_iteration(
-    program: Program,
+    program: StagedProgram,
     agent: Any,
     total_timesteps: int | None,
     num_iterations: int | None,

@@ -396,7 +396,7 @@ class OnPolicyRunner:
             self.program.set_agents({0: learner.replace(params=params)})
             return
         restore(
-            *(self.session, paths, self._wanted, self._settings),
+            *(self.session, self.program, paths, self._wanted, self._settings),
             change_rates=change_rates,
         )
         self.stats = {}

@@ -1,8 +1,7 @@
 """The inner loop as an outer loop sees it: the only way to the agent and its game."""
 
-import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
@@ -16,25 +15,24 @@ from paxenv_agents.networks import options
 from paxenv_agents.types import MemoryState, Sample, Stats, TrainingState
 from runners.engine import tags
 from runners.engine.joined_rows import JoinedRows
+from runners.engine.program import Rows
 from runners.engine.rows import is_metric
 from runners.search import space
 from runners.search.dims import ALIASES
 from runners.search.outer_options import OuterConfig
-from runners.session.loop import Interval
+from runners.session.loop import Chunk, Interval, Task
 from runners.session.runner_config import RunnerConfig, game_of, num_games, params_of
+from runners.session.session import Session
 from runners.views.outer_loops import inner_loop
 from runners.views.outer_loops.hooks import Hook
 from runners.views.outer_loops.inner_loop import InnerLoop, InnerState
-
-#: Seconds of a compiled call that are aimed at.
-CALL_SECONDS = 0.5
 
 #: `(iteration, environment steps, metrics)`.
 OnRow = Callable[[int, int, dict[str, float]], None]
 
 
 class AgentHandle:
-    """An agent, its game, and where its training stands.
+    """An agent, its game, and where its training stands: a `Program` of a `Session`.
 
     Attributes:
         loop: The inner loop, as a value.
@@ -43,9 +41,10 @@ class AgentHandle:
         iteration: Iterations of the inner loop so far, over all games.
         env_steps: Environment steps so far.
         rows: The iterations since the last row of the log.
-        should_stop: Asked between compiled calls whether training is to end early.
-        on_row: Told the metrics that are due.
+        session: Advances it, and saves it where there is a place.
     """
+
+    max_iterations = inner_loop.ROWS
 
     def __init__(
         self,
@@ -73,8 +72,6 @@ class AgentHandle:
         self.config = config
         self.num_envs = num_games(own, RunnerConfig(num_envs=config.num_envs))
         self.env_params = env_params
-        self.should_stop: Callable[[], bool] = lambda: False
-        self.on_row: OnRow | None = None
         self.iteration = self.env_steps = 0
         self.rows = JoinedRows(game_of(env))
         self._key, self._hooks, self._visits = key, tuple(hooks), 0
@@ -85,6 +82,7 @@ class AgentHandle:
             self.loop, jax.random.fold_in(key, tags.AGENTS)
         )
         self.state = self._begun(learner, carried)
+        self.session = Session(self, None, dict, parts={"rows": self.rows})
 
     # What is there.
 
@@ -202,6 +200,7 @@ class AgentHandle:
                 )
         self.loop = self._make_loop(self._agent, game)
         self.rows = JoinedRows(game)
+        self.session.parts = {**self.session.parts, "rows": self.rows}
         self.env_params = params_of(game, env_params)
         self.state = self._begun(self.state.learner, self.state.hooks)
 
@@ -209,46 +208,56 @@ class AgentHandle:
         """Begins another inner loop: new games, from a training state that is given."""
         self.state = self._begun(learner, self.state.hooks)
 
-    def train(self, num_steps: int) -> dict[str, Any]:
+    def train(
+        self, num_steps: int, on_row: OnRow | None = None, **watched: Any
+    ) -> dict[str, Any]:
         """Trains for at least `num_steps` environment steps, in whole iterations.
+
+        Args:
+            num_steps: Environment steps.
+            on_row: Told the metrics that are due: of all iterations since the last row.
+            **watched: As of `Session.run`: `tasks`, `stop`, and `non_finite`, which is
+                `"continue"` unless it is said.
 
         Returns:
             `env_step` and `step`, environment steps so far; `iteration`; and the
-            metrics of the last iteration, by name. Rows for the log are of all
-            iterations since the last one.
+            metrics of the last iteration, by name.
         """
-        left = self.loop.iterations(num_steps)
-        per_iteration = self.loop.steps_per_iteration
-        interval = Interval(self.config.log_interval, per_iteration)
-        end = self.iteration + left
-        length, last = 8, {}
-        while self.iteration < end and not self.should_stop():
-            began, due = time.perf_counter(), interval.next_due(self.iteration)
-            stop = min(end, self.iteration + length, end if due is None else due)
-            last = self._advance(stop - self.iteration)
-            taken = time.perf_counter() - began
-            length = 2 * length if taken < CALL_SECONDS else max(1, length // 2)
-            length = min(length, inner_loop.ROWS)
-            self.env_steps += (stop - self.iteration) * per_iteration
-            self.iteration = stop
-            if interval.is_due(stop) or stop == end:
+        end = self.iteration + self.loop.iterations(num_steps)
+        interval = Interval(self.config.log_interval, self.steps_per_iteration)
+        last: dict[str, float] = {}
+
+        def look(chunk: Chunk) -> None:
+            self.rows.add(chunk.rows)
+            named = {name: x for name, x in chunk.rows.items() if is_metric(name)}
+            last.update({name: float(x[0, -1]) for name, x in named.items()})
+            if interval.is_due(chunk.last) or chunk.last == end:
                 row = {name: float(x[0]) for name, x in self.rows.take().items()}
-                if self.on_row is not None:
-                    self.on_row(stop, self.env_steps, row)
+                if on_row is not None:
+                    on_row(chunk.last, self.env_steps, row)
+
+        tasks = (Task(interval, lambda _: None), *watched.pop("tasks", ()))
+        watched = {"non_finite": "continue", **watched}
+        self.session.run(end, on_chunk=(look,), tasks=tasks, **watched)
         clock = {"step": self.env_steps, "env_step": self.env_steps}
         return {**clock, "iteration": self.iteration, **last}
 
-    def _advance(self, num_iterations: int) -> dict[str, float]:
-        """Runs iterations and returns the metrics of the last one."""
+    @property
+    def steps_per_iteration(self) -> int:
+        """Environment steps of one iteration."""
+        return self.loop.steps_per_iteration
+
+    def run(self, num_iterations: int) -> Rows:
+        """Runs iterations and returns their metrics, `[1, iterations]`."""
         self.state, buffer = inner_loop.advance_rows_compiled(
             self.loop, self.state, jnp.int32(num_iterations)
         )
-        rows = {
+        self.iteration += num_iterations
+        self.env_steps += num_iterations * self.steps_per_iteration
+        return {
             name: x[None, :num_iterations]
             for name, x in missing.on_host(buffer).items()
         }
-        self.rows.add(rows)
-        return {name: float(x[0, -1]) for name, x in rows.items() if is_metric(name)}
 
     def evaluate(self, key: jax.Array | None = None) -> dict[str, Any]:
         """Returns statistics of whole episodes in games of their own, by name.
@@ -337,15 +346,25 @@ class AgentHandle:
 
     # What is saved.
 
-    def snapshot(self) -> Any:
+    def arrays(self) -> Any:
         """Returns everything that a training changes, a pytree of arrays."""
         clock = np.array([self.iteration, self.env_steps, self._visits], np.int64)
         return {"inner": self.state, "clock": clock}
 
-    def restore(self, snapshot: Any) -> None:
-        """Goes on from a snapshot."""
-        self.state = snapshot["inner"]
-        self.iteration, self.env_steps, self._visits = map(int, snapshot["clock"])
+    def about(self) -> dict[str, Any]:
+        """Returns what of it is no array: nothing."""
+        return {}
+
+    def template(self, about: Mapping[str, Any]) -> Any:
+        """Returns what `arrays` looks like."""
+        del about
+        return self.arrays()
+
+    def restore(self, arrays: Any, about: Mapping[str, Any]) -> None:
+        """Goes on from what `arrays` returned."""
+        del about
+        self.state = arrays["inner"]
+        self.iteration, self.env_steps, self._visits = map(int, arrays["clock"])
 
 
 def as_statistics(named: dict[str, Any]) -> dict[str, Any]:

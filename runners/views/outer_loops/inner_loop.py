@@ -16,7 +16,7 @@ from runners.engine.experiment import Experiment, RunState, iterate
 from runners.engine.rows import Row
 from runners.engine.statistics import summarise
 from runners.engine.tags import LEARNER
-from runners.session.whole_episodes import play_episodes
+from runners.session.evaluation import play_episodes
 from runners.views.outer_loops import hooks
 from runners.views.outer_loops.hooks import Hook, HookContext
 

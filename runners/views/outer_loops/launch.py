@@ -4,7 +4,6 @@ import dataclasses
 import time
 import warnings
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -12,21 +11,23 @@ import numpy as np
 
 from paxenv_agents import weights
 from runners.config import ConfigError
-from runners.config.schema import as_dict
-from runners.engine.rows import FINITE
 from runners.engine.statistics import Estimate, estimates
 from runners.planning.plan import INNER_BUDGET, Plan
+from runners.report import plots
 from runners.search.outer_options import OuterConfig, es_config
 from runners.search.space import unplanned
 from runners.session import models
-from runners.session.loop import Interrupt, NonFiniteError, Observer
-from runners.storage.checkpoints.files import LATEST, has_any, read_record
+from runners.session.loop import Interval, Observer, Task
+from runners.session.session import Session
+from runners.session.training import facts
+from runners.storage.checkpoints.files import LATEST, has_any
 from runners.storage.checkpoints.store import CheckpointStore
-from runners.storage.metrics_log import MetricsLog, open_metrics_log
+from runners.storage.jsonl import read_rows
+from runners.storage.metrics_log import open_metrics_log
 from runners.storage.run_dir import RunDir
 from runners.storage.sinks import START, Position
 from runners.views.outer_loops.es_runner import ESRunner
-from runners.views.outer_loops.outer_runner import OnlineRunner, OuterRunner, Results
+from runners.views.outer_loops.outer_runner import OnlineRunner, OuterRunner
 
 
 @dataclasses.dataclass(frozen=True)
@@ -116,7 +117,7 @@ def _finite(value: Any) -> Any:
     return value
 
 
-def make_runner(plan: Plan) -> OuterRunner:
+def make_runner(plan: Plan) -> OnlineRunner | ESRunner:
     """Returns the runner of a plan, before its first step.
 
     Raises:
@@ -181,10 +182,9 @@ def run_outer(
     for warning in caught:
         observer.on_notice(str(warning.message))
     run_dir = make_run_dir()
-    run = _Run(plan, runner, run_dir, observer)
     observer.on_compile("training")
     try:
-        outcome = run.run(resume)
+        outcome = _trained(plan, runner, run_dir, observer, resume)
     except BaseException:
         run_dir.fail()
         raise
@@ -192,151 +192,90 @@ def run_outer(
     return outcome, run_dir
 
 
-class _Run:
-    """A runner in its run directory."""
+def _trained(
+    plan: Plan,
+    runner: OnlineRunner | ESRunner,
+    run_dir: RunDir,
+    observer: Observer,
+    resume: int | str | None,
+) -> OuterOutcome:
+    """Runs a runner in its run directory and returns what it came to."""
+    began, config = time.perf_counter(), plan.config
+    device = jax.devices()[0]
+    run_dir.write_meta(
+        status="running", device=f"{device.platform}: {device.device_kind}"
+    )
+    session, program = _session(plan, runner, run_dir), runner.session.program
+    total = getattr(runner.config, "iterations", plan.num_iterations)
+    with session.store, session.interruptible():  # type: ignore[union-attr]
+        position = None if resume is None else _restore(session, resume)
+        before = session.seconds
+        with open_metrics_log(config, run_dir, position) as log:
 
-    def __init__(
-        self, plan: Plan, runner: OuterRunner, run_dir: RunDir, observer: Observer
-    ) -> None:
-        self.plan, self.runner, self.run_dir = plan, runner, run_dir
-        self._observer = observer
-        self._saved: int | None = None
-        self._previous = self._done
-        self._seconds = 0.0
-        self._began = time.perf_counter()
-
-    @property
-    def _done(self) -> tuple[int, int]:
-        """(Iterations or generations, environment steps) so far."""
-        runner = self.runner
-        if isinstance(runner, ESRunner):
-            return runner.generation, runner.env_steps
-        return runner.agent.iteration, runner.agent.env_steps
-
-    @property
-    def _total(self) -> int:
-        if isinstance(self.runner, ESRunner):
-            return self.runner.config.iterations
-        return self.plan.num_iterations
-
-    def run(self, resume: int | str | None) -> OuterOutcome:
-        config, runner = self.plan.config, self.runner
-        device = jax.devices()[0]
-        self.run_dir.write_meta(
-            status="running", device=f"{device.platform}: {device.device_kind}"
-        )
-        store = CheckpointStore(
-            self.run_dir.checkpoints,
-            max_to_keep=config.max_checkpoints,
-            keep_period=config.keep_period,
-        )
-        with store, Interrupt() as interrupt:
-            position = None if resume is None else self._restore(store, resume)
-            with open_metrics_log(config, self.run_dir, position) as log:
-                runner.should_stop = lambda: interrupt.requested
-                runner.on_row = lambda i, steps, row: self._log(log, i, steps, row)
-                runner.on_progress = lambda: self._save_if_due(store, log)
-                # What is saved is the state of training, before the last evaluation.
-                train, evaluation = self._results(store, log)
-                done, steps = self._done
-                flat = {k: v for k, v in evaluation.items() if not isinstance(v, dict)}
-                log.log_evaluation(steps, done, flat)
+            def on_row(iteration: int, steps: int, row: dict[str, float]) -> None:
+                times = {"time/seconds": round(session.seconds, 3)}
+                log.log(steps, iteration, {**row, **times})
                 log.flush()
-                self._save_model()
-                log.log_models(self.run_dir.models)
-        interrupted = done < self._total
-        outcome = OuterOutcome(
-            self.plan,
-            train,
-            evaluation,
-            self._now(),
-            interrupted=interrupted,
-            run_dir=self.run_dir,
-        )
-        self.run_dir.write_results(outcome.as_dict())
-        self._draw()
-        return outcome
+                observer.on_row(iteration, total, row)
 
-    def _results(self, store: CheckpointStore, log: MetricsLog) -> Results:
-        runner = self.runner
-        if not isinstance(runner, ESRunner):
-            results = runner.run()
-            self._save(store, log)
-            return results
-        runner.search()
-        self._save(store, log)
-        return runner.results()
+            runner.on_row, runner.non_finite = on_row, config.non_finite
+            if program.steps_per_iteration:
+                every = Interval(
+                    config.checkpoint_interval, program.steps_per_iteration
+                )
+                runner.tasks = (Task(every, lambda _: session.save()),)
+            train = runner.advance()
+            # What is saved is the state of training, before the last evaluation.
+            session.save()
+            done, steps = program.iteration, program.env_steps
+            train, evaluation = runner.results(train)
+            flat = {k: v for k, v in evaluation.items() if not isinstance(v, dict)}
+            log.log_evaluation(steps, done, flat)
+            log.flush()
+            _save_model(plan, runner, run_dir)
+            log.log_models(run_dir.models)
+    outcome = OuterOutcome(
+        plan,
+        train,
+        evaluation,
+        before + time.perf_counter() - began,
+        interrupted=done < total,
+        run_dir=run_dir,
+    )
+    run_dir.write_results(outcome.as_dict())
+    if config.plot and config.runner == "es":
+        rows = read_rows(run_dir.metrics)
+        plots.draw_fitness(run_dir.artifacts / "fitness.png", rows, plan.title)
+    return outcome
 
-    def _log(
-        self, log: MetricsLog, iteration: int, steps: int, row: dict[str, float]
-    ) -> None:
-        now = self._now()
-        log.log(steps, iteration, {**row, "time/seconds": round(now, 3)})
-        self._observer.on_row(iteration, self._total, row)
-        if self.plan.config.non_finite == "stop":
-            failed = row.get("population/failed")
-            size = getattr(self.runner.config, "population_size", None)
-            if row.get(FINITE, 1.0) != 1.0 or (failed is not None and failed == size):
-                log.flush()
-                raise NonFiniteError(iteration, 0, steps)
 
-    def _save_if_due(self, store: CheckpointStore, log: MetricsLog) -> None:
-        before, (_, steps) = self._previous[1], self._done
-        self._previous = self._done
-        every = self.plan.config.checkpoint_interval
-        if every and steps // every > before // every:
-            self._save(store, log)
+def _session(plan: Plan, runner: OuterRunner, run_dir: RunDir) -> Session:
+    """Returns the session of a runner, with a place for its checkpoints."""
+    config, session = plan.config, runner.session
+    session.store = CheckpointStore(
+        run_dir.checkpoints,
+        max_to_keep=config.max_checkpoints,
+        keep_period=config.keep_period,
+    )
+    session.parts = {**session.parts, "turn": runner.turn}
+    session.facts = lambda: facts(plan, run_dir)
+    return session
 
-    def _save(self, store: CheckpointStore, log: MetricsLog) -> None:
-        done, steps = self._done
-        if self._saved == done:
-            return
-        self._saved = done
-        log.flush()
-        config, runner = self.plan.config, self.runner
-        meta = {
-            "experiment": config.name,
-            "config": as_dict(config),
-            "iteration": done,
-            "env_steps": steps,
-            "seed": config.seed,
-            "seconds": self._now(),
-            "outer": runner.about(),
-            "versions": self.run_dir.read_meta().get("versions", {}),
-        }
-        store.save(steps, runner.snapshot(), meta)
 
-    def _restore(self, store: CheckpointStore, which: int | str) -> Position:
-        """Goes on from a checkpoint, or begins again where there is none yet."""
-        if which == LATEST and not has_any(store.folder):
-            return START
+def _restore(session: Session, which: int | str) -> Position:
+    """Goes on from a checkpoint, or begins again where there is none yet."""
+    assert session.store is not None
+    if which == LATEST and not has_any(session.store.folder):
+        return START
+    session.restore(which)
+    # The evaluation of the end comes after the last checkpoint.
+    return Position(session.program.iteration, session.program.env_steps, 0)
 
-        def template(path: Path) -> Any:
-            return self.runner.template(dict(read_record(path).meta["outer"]))
 
-        state, meta = store.restore(template, which)
-        self.runner.restore(state)
-        self.runner.agent.rows.load(meta["outer"].get("rows"))
-        self._saved, self._seconds = int(meta["iteration"]), float(meta["seconds"])
-        self._previous = self._done
-        # The evaluation of the end comes after the last checkpoint.
-        return Position(*self._done, evaluations=0)
-
-    def _now(self) -> float:
-        return self._seconds + time.perf_counter() - self._began
-
-    def _save_model(self) -> None:
-        config, handle = self.plan.config, self.runner.agent
-        meta = models.about_weights(config, self.plan.game.id, 0, 0)
-        weights.save_agent(
-            *(self.run_dir.model(1), handle.agent, handle.params, meta),
-            name=config.agents[0].name,
-        )
-
-    def _draw(self) -> None:
-        if self.plan.config.plot and isinstance(self.runner, ESRunner):
-            from runners.report.plots import draw_fitness
-            from runners.storage.jsonl import read_rows
-
-            rows = read_rows(self.run_dir.metrics)
-            draw_fitness(self.run_dir.artifacts / "fitness.png", rows, self.plan.title)
+def _save_model(plan: Plan, runner: OuterRunner, run_dir: RunDir) -> None:
+    config, handle = plan.config, runner.agent
+    meta = models.about_weights(config, plan.game.id, 0, 0)
+    weights.save_agent(
+        *(run_dir.model(1), handle.agent, handle.params, meta),
+        name=config.agents[0].name,
+    )

@@ -12,6 +12,7 @@ from paxenv_agents.agent import Agent
 from paxenv_agents.registry import make_agent
 from runners.engine.program import run_keys
 from runners.search.outer_options import OuterConfig
+from runners.session.loop import Task
 from runners.session.progress import Line, shown
 from runners.session.runner_config import game_of, params_of
 from runners.views.outer_loops.handle import AgentHandle, OnRow
@@ -22,6 +23,8 @@ Results = tuple[dict[str, Any], dict[str, Any]]
 
 class Turn:
     """One call of `run`: where it began, on a clock that all calls share.
+
+    A `Part` of a session: a run that is resumed is the rest of the call that it was.
 
     Attributes:
         began: What had been done before it.
@@ -36,9 +39,13 @@ class Turn:
             self.began = done
         self._resumed = False
 
-    def resume(self, began: int) -> None:
+    def saved(self) -> int:
+        """Returns where it began."""
+        return self.began
+
+    def load(self, saved: int | None) -> None:
         """Lets the next call be the rest of one that began there."""
-        self.began, self._resumed = began, True
+        self.began, self._resumed = int(saved or 0), True
 
     def left(self, budget: int, done: int) -> int:
         """Returns what is left of a call's budget."""
@@ -54,6 +61,11 @@ class OuterRunner(abc.ABC):
         config: How it runs.
         agent: The inner loop: everything that a runner may see or do goes through it.
         turn: Where the present call of `run` began, for runners that have a budget.
+        session: What `run` advances, and its checkpoints where there is a place.
+        on_row: Told `(iteration, environment steps, metrics)` when a row is due.
+        should_stop: Asked on the way whether training is to end early.
+        tasks: What else is done on the way, at intervals.
+        non_finite: `"stop"` raises at the first NaN in training, `"continue"` goes on.
 
     Example:
         >>> class Curriculum(OuterRunner):
@@ -108,9 +120,11 @@ class OuterRunner(abc.ABC):
             made, env, env_params, self.config, self.key, tuple(hooks)
         )
         self.turn = Turn()
+        self.session = self.agent.session
         self.on_row: OnRow | None = None
-        self.on_progress: Callable[[], None] | None = None
         self.should_stop: Callable[[], bool] = lambda: False
+        self.tasks: tuple[Task, ...] = ()
+        self.non_finite = "continue"
         self.progress = progress
         self._line: Line | None = None
 
@@ -132,11 +146,9 @@ class OuterRunner(abc.ABC):
         """
         if env is not None:
             self.agent.set_env(*_pair(env))
-        self.agent.should_stop = self.should_stop
-        self.agent.on_row = self._row
         iterations = self.agent.loop.iterations(num_steps)
         with self._shown(self.agent.iteration + iterations):
-            return self.agent.train(num_steps)
+            return self.agent.train(num_steps, self._row, **self._watched)
 
     def evaluate(self) -> dict[str, Any]:
         """Returns statistics of whole episodes in games of their own, by name.
@@ -148,24 +160,23 @@ class OuterRunner(abc.ABC):
 
     def snapshot(self) -> Any:
         """Returns everything that `run` changes, a pytree of arrays."""
-        return self.agent.snapshot()
-
-    def about(self) -> dict[str, Any]:
-        """Returns what must be known of a snapshot before it is read; JSON."""
-        return {"rows": self.agent.rows.saved()}
-
-    def template(self, about: dict[str, Any]) -> Any:
-        """Returns what a snapshot looks like, to read it from a file.
-
-        Args:
-            about: What `about` said when it was saved.
-        """
-        del about
-        return self.snapshot()
+        return {
+            "program": self.session.program.arrays(),
+            "turn": np.int64(self.turn.began),
+        }
 
     def restore(self, snapshot: Any) -> None:
         """Goes on from a snapshot: `run` then ends as if it had not stopped."""
-        self.agent.restore(snapshot)
+        self.session.program.restore(snapshot["program"], {})
+        self.turn.load(int(snapshot["turn"]))
+
+    @property
+    def _watched(self) -> dict[str, Any]:
+        return {
+            "tasks": self.tasks,
+            "stop": self.should_stop,
+            "non_finite": self.non_finite,
+        }
 
     @contextlib.contextmanager
     def _shown(self, total: int) -> Iterator[None]:
@@ -180,8 +191,6 @@ class OuterRunner(abc.ABC):
             self._line.advance(iteration)
         if self.on_row is not None:
             self.on_row(iteration, env_steps, metrics)
-        if self.on_progress is not None:
-            self.on_progress()
 
 
 def _pair(env: Any) -> tuple[Any, Any]:
@@ -212,13 +221,14 @@ class OnlineRunner(OuterRunner):
 
     def run(self) -> Results:
         """Returns (training results, evaluation results)."""
+        return self.results(self.advance())
+
+    def advance(self) -> dict[str, Any]:
+        """Trains what is left of the budget and returns what it came to."""
         self.turn.begin(self.agent.env_steps)
         left = self.turn.left(self.config.num_steps, self.agent.env_steps)
-        return self.train(left), self.evaluate()
+        return self.train(left)
 
-    def snapshot(self) -> Any:
-        return {**super().snapshot(), "turn": np.int64(self.turn.began)}
-
-    def restore(self, snapshot: Any) -> None:
-        super().restore(snapshot)
-        self.turn.resume(int(snapshot["turn"]))
+    def results(self, trained: dict[str, Any]) -> Results:
+        """Evaluates the agent, and returns what `run` returns."""
+        return trained, self.evaluate()

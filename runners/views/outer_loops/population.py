@@ -253,7 +253,7 @@ class Individuals:
         count = self._config.population_size if count is None else count
         if not self._space.options:
             trial = self._trial(())
-            self._spend(trial, count)
+            self.env_steps += self.steps_of(count)
             return judge_together(trial, parent, self._budget(trial), members)
         groups: dict[Options, list[int]] = {}
         for i in range(count):
@@ -266,7 +266,7 @@ class Individuals:
         self, parent: Parent, members: Solution, own: Options, indices: list[int]
     ) -> EvaluatedPopulation:
         trial = self._trial(own)
-        self._spend(trial, len(indices))
+        self.env_steps += self.steps_of(len(indices), own)
         padded = np.zeros(self._config.population_size, np.int32)
         padded[: len(indices)] = indices
         parent = parent._replace(learner=self.parent_of(own, parent.learner))
@@ -316,10 +316,11 @@ class Individuals:
     def _budget(self, trial: Trial) -> jax.Array:
         return jnp.int32(trial.loop.iterations(self._config.num_steps_per_iteration))
 
-    def _spend(self, trial: Trial, individuals: int) -> None:
-        if trial.trains:
-            steps = int(self._budget(trial)) * trial.loop.steps_per_iteration
-            self.env_steps += individuals * trial.repeats * steps
+    def steps_of(self, individuals: int, own: Options = ()) -> int:
+        """Returns the environment steps of a number of individuals with options."""
+        trial = self._trial(own)
+        steps = int(self._budget(trial)) * trial.loop.steps_per_iteration
+        return individuals * trial.repeats * steps if trial.trains else 0
 
 
 def _joined(

@@ -4,6 +4,7 @@ A climber's level rises by its learning rate (times its batch size) with each up
 update takes 4 steps, and an episode of two steps pays the level twice.
 """
 
+import bits
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -42,14 +43,14 @@ def make(*targets, hooks=(), options=None, **config):
 def spied(runner):
     """Returns a list that gets (parent, members, what became of them)."""
     seen = []
-    judge = runner._individuals.evaluate
+    judge = runner.generations.individuals.evaluate
 
     def spy(parent, members, **options):
         evaluated = judge(parent, members, **options)
         seen.append((parent, members, evaluated))
         return evaluated
 
-    runner._individuals.evaluate = spy
+    runner.generations.individuals.evaluate = spy
     return seen
 
 
@@ -164,7 +165,7 @@ def test_the_best_is_evaluated_again_and_returned_with_the_mean(searched):
     assert train["env_step"] == 144 + 2 * BUDGET
     assert evaluation["mean_eval_reward"] == pytest.approx(fitness.max())
     assert evaluation["retrained"]["mean_eval_reward"] == pytest.approx(fitness.max())
-    center = runner.strategy.mean(runner._search)
+    center = runner.generations.center
     middle = expected_fitness(runner, jax.tree.map(lambda x: x[None], center))[0]
     assert evaluation["final_mean"]["mean_eval_reward"] == pytest.approx(middle)
     assert 2 * float(runner.agent.params["level"]) == pytest.approx(fitness.max())
@@ -217,7 +218,9 @@ def test_batch_sizes_are_grouped_by_value_and_the_best_of_all_groups_is_found():
     fitness = np.asarray(evaluated.statistics["mean_eval_reward"])
     # Two steps of three updates of 0.25 times the batch size.
     np.testing.assert_allclose(fitness, [2 * 3 * 0.25 * size for size in sizes])
-    assert len(runner._individuals._loops) == 3  # the parent's own, and one for each
+    assert (
+        len(runner.generations.individuals._loops) == 3
+    )  # the parent's own, and one for each
     assert float(evaluated.learner.params["level"]) == pytest.approx(3 * 0.25 * 3)
     assert evaluated.steps.tolist() == [BUDGET] * 6
 
@@ -333,11 +336,8 @@ def test_a_search_that_goes_on_ends_with_the_same_bits():
     wanted = whole.run()
     first = make("parameters", RATE, ENTROPY, iterations=4)
     first.should_stop = lambda: first.generation == 2
-    first.search()
+    first.advance()
     second = make("parameters", RATE, ENTROPY, iterations=4)
     second.restore(first.snapshot())
     assert second.run() == wanted
-    for a, b in zip(
-        jax.tree.leaves(whole._search), jax.tree.leaves(second._search), strict=True
-    ):
-        assert np.asarray(a).tobytes() == np.asarray(b).tobytes()
+    bits.assert_same(whole.snapshot(), second.snapshot())

@@ -1,14 +1,15 @@
 """`paxrun online` and `paxrun es`: from a command line to a run directory."""
 
 import json
+import signal
 
 import numpy as np
 import pytest
 
+from runners.cli.progress import ProgressObserver
 from runners.config import ConfigError, load, to_yaml
 from runners.storage.jsonl import read_rows
 from runners.storage.run_dir import RunDir
-from runners.views.outer_loops import launch
 
 TINY = (
     *("--env", "IPD", "--agent2", "TitForTat", "num_inner_steps=4", "num_envs=2"),
@@ -72,16 +73,11 @@ def test_a_search_that_was_stopped_goes_on_with_the_same_bits(
     """Ctrl-C ends at the next generation; `paxrun resume` finishes the run."""
     _, whole = searched
     path = tmp_path / "part"
-    told = []
 
-    monkeypatch.setattr(launch, "Interrupt", lambda: _Stop(lambda: bool(told)))
-    old = launch._Run._log
+    def interrupt(self, done, total, row):
+        signal.raise_signal(signal.SIGINT)
 
-    def log(self, *arguments):
-        told.append(arguments)
-        old(self, *arguments)
-
-    monkeypatch.setattr(launch._Run, "_log", log)
+    monkeypatch.setattr(ProgressObserver, "on_row", interrupt)
     words = ("es", *TINY, *SEARCH, "--iterations", "3", "--save-dir", str(path))
     result = paxrun(*words)
     assert result.exit_code == 130
@@ -97,23 +93,6 @@ def test_a_search_that_was_stopped_goes_on_with_the_same_bits(
     assert ends[0]["train"] == ends[1]["train"]
     assert ends[0]["eval"] == ends[1]["eval"]
     assert whole.model(1).read_bytes() == RunDir.open(path).model(1).read_bytes()
-
-
-class _Stop:
-    """An interrupt that comes when it is told to."""
-
-    def __init__(self, when):
-        self._when = when
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        pass
-
-    @property
-    def requested(self):
-        return self._when()
 
 
 @pytest.mark.slow
