@@ -27,8 +27,8 @@ class OneOf(Agent):
 
     Example:
         >>> titfortat = make_agent("TitForTat", env, player=1)
-        >>> defect = make_agent("Defect", env, player=1)
-        >>> OneOf.from_env(env, player=1, members=(titfortat, defect))
+        >>> all_d = make_agent("AllD", env, player=1)
+        >>> OneOf.from_env(env, player=1, members=(titfortat, all_d))
     """
 
     _: dataclasses.KW_ONLY

@@ -18,6 +18,7 @@ from paxenv.auto_reset import AutoResetWrapper
 from paxenv.envs.iterated_matrix_game import EnvParams, IteratedMatrixGame
 from paxenv.single_player import SinglePlayer
 from paxenv_agents.agent import Agent
+from paxenv_agents.engine.one_of import OneOf
 from paxenv_agents.types import TrainingState
 from runners.engine.statistics import EpisodeStats, summarise
 
@@ -397,3 +398,18 @@ def test_evaluation_needs_an_episode_and_a_step(name):
     numbers = {"n_episodes": 1, "max_steps": 1, name: 0}
     with pytest.raises(ValueError, match=f"{name} must be a whole number >= 1, got 0"):
         runners.jit_evaluate(push_left, (), DICE, DICE_PARAMS, rng=KEY, **numbers)
+
+
+def test_a_mixture_plays_each_episode_as_the_member_that_was_drawn():
+    env, params = paxenv.make("IPD-v0", num_inner_steps=3)
+    other = paxenv_agents.make_agent("AllC", env, player=1)
+    single = SinglePlayer(env, 0, (other,))
+    members = tuple(
+        paxenv_agents.make_agent(name, env, player=0) for name in ("AllC", "AllD")
+    )
+    mixture = OneOf.from_env(single, members=members)
+    key = jax.random.key(0)
+    state = mixture.init_state(key)
+    stats = play(mixture, single, single.make_params(params), 40, state=state)
+    # Three rounds of -1 as AllC, of 0 as AllD.
+    assert set(np.asarray(stats.returns).tolist()) == {-3.0, 0.0}

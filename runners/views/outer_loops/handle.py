@@ -346,10 +346,14 @@ class AgentHandle:
 
     # What is saved.
 
-    def arrays(self) -> Any:
+    def snapshot(self) -> Any:
         """Returns everything that a training changes, a pytree of arrays."""
         clock = np.array([self.iteration, self.env_steps, self._visits], np.int64)
         return {"inner": self.state, "clock": clock}
+
+    def arrays(self) -> Any:
+        """Returns the snapshot."""
+        return self.snapshot()
 
     def about(self) -> dict[str, Any]:
         """Returns what of it is no array: nothing."""
@@ -358,10 +362,10 @@ class AgentHandle:
     def template(self, about: Mapping[str, Any]) -> Any:
         """Returns what `arrays` looks like."""
         del about
-        return self.arrays()
+        return self.snapshot()
 
-    def restore(self, arrays: Any, about: Mapping[str, Any]) -> None:
-        """Goes on from what `arrays` returned."""
+    def restore(self, arrays: Any, about: Mapping[str, Any] | None = None) -> None:
+        """Goes on from a snapshot."""
         del about
         self.state = arrays["inner"]
         self.iteration, self.env_steps, self._visits = map(int, arrays["clock"])
