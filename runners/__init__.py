@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from runners.search.dims import SearchDim
     from runners.search.evolution import Evolution
     from runners.search.outer_options import ESConfig, OuterConfig
+    from runners.session.evaluation import play_episodes
     from runners.session.loop import Observer
     from runners.session.outcome import Outcome
     from runners.session.runner_config import RunnerConfig
@@ -101,7 +102,7 @@ _LAZY = {
     "DQNTrainResult": "runners.views.functional",
     "ESConfig": "runners.search.outer_options",
     "ESRunner": "runners.views.outer_loops.es_runner",
-    "EVENTS": "runners.views.on_policy.loop",
+    "EVENTS": "runners.views.on_policy.callbacks",
     "EnvConfig": "runners.config",
     "EpisodeStats": "runners.engine.statistics",
     "EvalMetrics": "runners.engine.statistics",

@@ -102,7 +102,7 @@ def run_plan(
             return run_dir
 
         if plan.config.runner in OUTER_LOOPS:
-            from runners.views.outer_loops.launch import run_outer
+            from runners.views.outer_loops.from_plan import run_outer
 
             return run_outer(plan, own_run_dir, observer)
         began = time.perf_counter()
@@ -144,7 +144,7 @@ def resume_plan(
             )
         observer.on_start(run_dir)
         if plan.config.runner in OUTER_LOOPS:
-            from runners.views.outer_loops.launch import run_outer
+            from runners.views.outer_loops.from_plan import run_outer
 
             return run_outer(plan, lambda: run_dir, observer, resume=which)
         began = time.perf_counter()

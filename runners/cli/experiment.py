@@ -244,7 +244,7 @@ def _finish(outcome: Any, run_dir: Any, as_json: bool) -> None:
         result = {**outcome.as_dict(), "run_dir": str(run_dir.path)}
         click.echo(json.dumps(result, indent=2, allow_nan=False))
     elif outcome.plan.config.runner in OUTER_LOOPS:
-        from runners.views.outer_loops.report import print_outcome
+        from runners.report.outer_table import print_outcome
 
         print_outcome(outcome, run_dir)
     else:

@@ -3,7 +3,7 @@
 import pytest
 from on_policy_fakes import SMALL, Parts
 
-from runners.views.on_policy.loop import EVENTS, Callbacks
+from runners.views.on_policy.callbacks import EVENTS, Callbacks
 from runners.views.on_policy.runner import OnPolicyRunner
 
 ITERATION = EVENTS[:6]

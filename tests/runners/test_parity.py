@@ -13,9 +13,8 @@ from runners.cli import cli
 from runners.config import ConfigError, load, load_small
 from runners.engine.statistics import Estimate, estimate
 from runners.report import parity
-from runners.session.outcome import BEST_SCORE, Outcome
+from runners.session.outcome import BEST_SCORE, Outcome, OuterOutcome
 from runners.storage.run_dir import RunDir
-from runners.views.outer_loops.launch import OuterOutcome
 
 REWARD = "episode/reward_per_step/player_1"
 PAGE = f"# Title\n\nby hand\n\n{parity.BEGIN}\nOLD ROW\n{parity.END}\n\nby hand too\n"

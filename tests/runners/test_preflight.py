@@ -39,7 +39,7 @@ def nothing_compiles(monkeypatch):
     for place in (
         *(
             "runners.launch.program_of",
-            "runners.views.outer_loops.launch.make_runner",
+            "runners.views.outer_loops.from_plan.make_runner",
         ),
         *(
             "runners.views.trainer.Trainer._program",

@@ -20,6 +20,7 @@ from runners.storage.checkpoints.settings import SETTINGS
 from runners.storage.checkpoints.store import CheckpointStore
 from runners.storage.places import check_writable, locked
 from runners.storage.sinks import START, Position
+from runners.views.on_policy.callbacks import EVENTS, Callbacks, run
 from runners.views.on_policy.checkpoints import (
     FINAL,
     Which,
@@ -28,19 +29,16 @@ from runners.views.on_policy.checkpoints import (
     saved_weights,
     settings_of,
 )
-from runners.views.on_policy.evaluation import Evaluation
 from runners.views.on_policy.log import OnPolicyLog, Statistics
-from runners.views.on_policy.loop import EVENTS, Callbacks, run
-from runners.views.on_policy.program import (
-    last_iteration,
-    make_program,
-    replan,
-)
 from runners.views.on_policy.setup import (
+    Evaluation,
     find_device,
+    last_iteration,
     make_agent,
     make_game,
+    make_program,
     register_algorithm,
+    replan,
 )
 
 __all__ = ["EVENTS", "OnPolicyRunner", "register_algorithm"]

@@ -1,18 +1,43 @@
-"""What `OnPolicyRunner` makes of its arguments: a game, a learner, a device."""
+"""What an `OnPolicyRunner` makes of its arguments.
 
+A game, a learner, a device, the program that it advances, and where it is evaluated:
+never in the games in which it learns.
+"""
+
+import contextlib
+import dataclasses
+import math
 from typing import Any
 
 import gymnasium
 import jax
-from gymnasium.vector import VectorEnv
+from gymnasium.vector import (
+    VectorActionWrapper,
+    VectorEnv,
+    VectorObservationWrapper,
+    VectorWrapper,
+)
 
 import paxenv
+from paxenv.wording import counted
 from paxenv_agents.agent import Agent, seated
+from paxenv_agents.engine.lineup import Slot
 from paxenv_agents.learners.ppo import PPO, PPOConfig
 from paxenv_agents.learners.recurrent_ppo import RecurrentPPO, RecurrentPPOConfig
 from paxenv_agents.networks import options
+from runners.engine.devices import count
+from runners.engine.experiment import Experiment
+from runners.engine.program import (
+    CompiledProgram,
+    StagedProgram,
+    evaluation_keys,
+    initial_state,
+    run_keys,
+)
+from runners.engine.statistics import summarise
+from runners.session.evaluation import greedy_statistics, play_on_host
 from runners.session.runner_config import game_of, params_of
-from runners.views.on_policy.host import as_vector_env
+from runners.views.on_policy.host import HostProgram, as_vector_env
 
 _ALGORITHMS: dict[str, tuple[Any, Any]] = {
     "ppo": (PPO, PPOConfig),
@@ -166,3 +191,249 @@ def _check_on_policy(agent: Any) -> None:
             f"{name} does not learn from what it has just played: OnPolicyRunner is "
             "for PPO and its like"
         )
+
+
+#: Games at once, where nobody says how many.
+NUM_ENVS = 16
+#: Most iterations of one call.
+CHUNK = 64
+
+
+def make_program(
+    env: Any,
+    params: Any,
+    agent: Any,
+    num_envs: int | None,
+    seed: int,
+    device: Any,
+) -> StagedProgram:
+    """Returns the program before its first iteration.
+
+    Args:
+        env: What `make_game` returned.
+        params: Its numbers.
+        agent: Who learns.
+        num_envs: Games at once; None: the config's, or 16.
+        seed: Of all keys.
+        device: Where the numbers are; None: JAX's choice.
+
+    Raises:
+        ValueError: If the number of games is not the vector environment's, or a
+            rollout does not split into minibatches.
+    """
+    config_envs = getattr(getattr(agent, "config", None), "num_envs", None)
+    on_host = isinstance(env, VectorEnv)
+    default = env.num_envs if on_host else NUM_ENVS
+    known = [n for n in (num_envs, config_envs, default) if n is not None]
+    games = count("num_envs", known[0])
+    if on_host and games != env.num_envs:
+        raise ValueError(
+            f"num_envs={games}, but the vector environment has "
+            f"{counted(env.num_envs, 'game')}"
+        )
+    steps = agent.rollout_length(games)
+    agent.check_batch(steps, games)
+    # Schedules need some plan; `learn` makes the real one.
+    agent = planned(agent, 1)
+    with contextlib.nullcontext() if device is None else jax.default_device(device):
+        if on_host:
+            return HostProgram(agent, env, seed, device)
+        experiment = Experiment(
+            env=env,
+            slots=(Slot(agent),),
+            num_games=games,
+            num_steps=steps,
+            chunk_size=CHUNK,
+            keep_parts=True,
+        )
+        state = initial_state(experiment, run_keys(seed), params)
+        return CompiledProgram(experiment, jax.device_put(state, device))
+
+
+def planned(agent: Any, num_updates: int) -> Any:
+    """Returns the agent, with a plan if its schedules need one and have none."""
+    check: Any = getattr(getattr(agent, "config", None), "check_plan", None)
+    if check is None:
+        return agent
+    try:
+        check()
+    except ValueError:
+        return agent.planned(num_updates)
+    return agent
+
+
+def replan(program: StagedProgram, agent: Any, num_updates: int) -> None:
+    """Lets the schedules of the program's agent end at the last update.
+
+    Args:
+        program: Where it stands.
+        agent: Who learns, as it was given: without a plan, or with its own.
+        num_updates: Updates from the very beginning to the end.
+    """
+    agent = planned(agent, num_updates)
+    before = program.agent
+    same = getattr(agent, "config", None) == getattr(before, "config", None)
+    if planned(agent, 1) is not agent or not same:
+        program.set_agent(agent)
+
+
+def last_iteration(
+    program: StagedProgram,
+    agent: Any,
+    total_timesteps: int | None,
+    num_iterations: int | None,
+) -> int:
+    """Returns where `learn` ends, in iterations from the very beginning.
+
+    Args:
+        program: Where it stands.
+        agent: Whose config may say how long.
+        total_timesteps: Steps from the very beginning, rounded up.
+        num_iterations: Iterations from here on; wins.
+
+    Raises:
+        ValueError: If nothing says how long, or it is less than an iteration.
+    """
+    if num_iterations is not None:
+        return program.iteration + count("num_iterations", num_iterations)
+    per_iteration = program.steps_per_iteration
+    if total_timesteps is not None:
+        if total_timesteps < per_iteration:
+            raise ValueError(
+                f"total_timesteps={total_timesteps} is less than one iteration of "
+                f"{per_iteration} environment steps"
+            )
+        return math.ceil(total_timesteps / per_iteration)
+    config_says = getattr(getattr(agent, "config", None), "num_updates", None)
+    if config_says is None:
+        raise ValueError(
+            "learn needs total_timesteps or num_iterations, or a config with "
+            "num_updates"
+        )
+    return config_says
+
+
+#: What `make_vec` adds to the keywords of one game.
+VECTOR_KWARGS = (
+    *("num_envs", "vectorization_mode", "vector_kwargs", "wrappers"),
+    *("autoreset_mode", "arrays"),
+)
+#: Wrappers of vector environments that change what an agent sees or does.
+CHANGING = (VectorObservationWrapper, VectorActionWrapper)
+
+
+class Evaluation:
+    """Where an agent is evaluated; never the environment in which it learns.
+
+    Attributes:
+        game: A native game, or a plain Gymnasium environment.
+        params: Numbers of a native game.
+    """
+
+    def __init__(self, env: Any, params: Any, eval_env: Any, seed: int) -> None:
+        """Finds the place.
+
+        Args:
+            env: What is trained in, as `make_game` returns it.
+            params: Its numbers.
+            eval_env: Another native game as `make_game` takes it, or a plain Gymnasium
+                environment; None: the same game afresh.
+            seed: The run's seed.
+
+        Raises:
+            ValueError: If it does not go with `env`.
+        """
+        self._seed = seed
+        self.game: Any = None
+        self.params: Any = None
+        self._owned = False
+        if not isinstance(env, VectorEnv):
+            same = eval_env is None
+            self.game, self.params = (env, params) if same else make_game(eval_env)
+            if isinstance(self.game, VectorEnv):
+                raise ValueError("eval_env of a native game is a native game")
+            return
+        if eval_env is not None and not isinstance(eval_env, gymnasium.Env):
+            raise ValueError(
+                "eval_env of a vector environment is a plain gymnasium.Env, got "
+                f"{eval_env!r}"
+            )
+        self.game = eval_env
+        self._envs = env
+
+    def elsewhere(self, env: Any) -> "Evaluation":
+        """Returns the evaluation of the same run in another place, as `eval_env`."""
+        trained = self.game if self.params is not None else self._envs
+        return Evaluation(trained, self.params, env, self._seed)
+
+    def play(
+        self, agent: Agent, state: Any, n_episodes: int, env_steps: int
+    ) -> dict[str, float]:
+        """Returns the statistics of episodes, by name.
+
+        The same state gives the same numbers: keys and seeds follow from the run's
+        seed and the environment steps so far.
+
+        Raises:
+            ValueError: If the environment that is trained in does not say how another
+                one is made.
+        """
+        n_episodes = count("num_episodes", n_episodes)
+        (key,) = evaluation_keys(self._seed, env_steps=env_steps)
+        if self.params is not None:
+            return greedy_statistics(
+                agent, state, self.game, self.params, key, n_episodes
+            )
+        greedy = dataclasses.replace(agent, greedy=True)
+        stats = play_on_host(greedy, state, self._opened(), key, n_episodes)
+        return {name: float(x) for name, x in summarise(stats).items()}
+
+    def close(self) -> None:
+        """Closes the environment, if it was made here."""
+        if self._owned:
+            self.game.close()
+
+    def _opened(self) -> gymnasium.Env:
+        if self.game is None:
+            try:
+                made, why = _another(self._envs), None
+            except (gymnasium.error.Error, ValueError) as error:
+                # Such as of a wrapper that keeps no record of its arguments.
+                made, why = None, error
+            if made is None:
+                raise ValueError(
+                    f"{self._envs} does not say how one of its games is made again: "
+                    "give a plain gymnasium.Env that shows and takes the same, "
+                    "OnPolicyRunner(..., eval_env=env) or eval(n, env=env)"
+                ) from why
+            self.game, self._owned = made, True
+        return self.game
+
+
+def _another(envs: VectorEnv) -> gymnasium.Env | None:
+    """Returns a new game like those of a vector environment, None if it cannot."""
+    inner = envs
+    while isinstance(inner, VectorWrapper):
+        if isinstance(inner, CHANGING):
+            return None
+        inner = inner.env
+    if inner.spec is not None:
+        game = gymnasium.make(_of_one_game(inner.spec))
+        for wrapper in inner.spec.kwargs.get("wrappers") or ():
+            game = wrapper(game)
+        return game
+    makers: Any = getattr(inner, "env_fns", None)
+    if not makers:
+        return None
+    made, playing = makers[0](), getattr(inner, "envs", ())
+    if not any(made is env for env in playing):
+        return made
+    # The function gives the very game that is being played.
+    return None if made.spec is None else gymnasium.make(made.spec)
+
+
+def _of_one_game(spec: Any) -> Any:
+    """Returns a vector environment's spec without what `make_vec` adds to it."""
+    kwargs = {k: v for k, v in spec.kwargs.items() if k not in VECTOR_KWARGS}
+    limit = kwargs.pop("max_episode_steps", spec.max_episode_steps)
+    return dataclasses.replace(spec, kwargs=kwargs, max_episode_steps=limit)

@@ -21,8 +21,8 @@ from runners.session.session import Session
 from runners.views.outer_loops.generations import Best, Generations
 from runners.views.outer_loops.handle import as_statistics
 from runners.views.outer_loops.hooks import Hook
+from runners.views.outer_loops.individuals import EvaluatedPopulation
 from runners.views.outer_loops.outer_runner import OuterRunner, Results
-from runners.views.outer_loops.population import EvaluatedPopulation
 
 #: The generation whose key the final evaluation has; no search comes so far.
 LAST = 2**31

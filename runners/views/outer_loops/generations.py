@@ -19,7 +19,7 @@ from runners.search.search import Search, SearchState
 from runners.search.space import Solution, make_space
 from runners.search.unit_search import UnitSearch, make_search
 from runners.views.outer_loops.handle import AgentHandle
-from runners.views.outer_loops.population import (
+from runners.views.outer_loops.individuals import (
     FITNESS,
     EvaluatedPopulation,
     Individuals,

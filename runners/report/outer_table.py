@@ -8,8 +8,8 @@ from rich.text import Text
 
 from paxenv.wording import counted
 from runners.report.closing import closing_lines
+from runners.session.outcome import OuterOutcome
 from runners.storage.run_dir import RunDir
-from runners.views.outer_loops.launch import OuterOutcome
 
 #: Statistics of an evaluation, and what they are called.
 ROWS = {

@@ -1,23 +1,21 @@
 """An outer loop from plan to results: its run directory, logs and checkpoints."""
 
-import dataclasses
 import time
 import warnings
 from collections.abc import Callable
 from typing import Any
 
 import jax
-import numpy as np
 
 from paxenv_agents import weights
 from runners.config import ConfigError
-from runners.engine.statistics import Estimate, estimates
 from runners.planning.plan import INNER_BUDGET, Plan
 from runners.report import plots
 from runners.search.outer_options import OuterConfig, es_config
 from runners.search.space import unplanned
 from runners.session import models
 from runners.session.loop import Interval, Observer, Task
+from runners.session.outcome import OuterOutcome
 from runners.session.session import Session
 from runners.session.training import facts
 from runners.storage.checkpoints.files import LATEST, has_any
@@ -28,93 +26,6 @@ from runners.storage.run_dir import RunDir
 from runners.storage.sinks import START, Position
 from runners.views.outer_loops.es_runner import ESRunner
 from runners.views.outer_loops.outer_runner import OnlineRunner, OuterRunner
-
-
-@dataclasses.dataclass(frozen=True)
-class OuterOutcome:
-    """What an outer loop came to.
-
-    Attributes:
-        plan: What ran.
-        train: Its training results.
-        evaluation: Its evaluation results.
-        seconds: Wall-clock seconds, with compilation.
-        interrupted: Whether the user stopped it.
-        run_dir: Where everything lies.
-    """
-
-    plan: Plan
-    train: dict[str, Any]
-    evaluation: dict[str, Any]
-    seconds: float
-    interrupted: bool
-    run_dir: RunDir | None = None
-
-    @property
-    def num_iterations(self) -> int:
-        """Iterations, or generations, that were run."""
-        return self.train["step"]
-
-    @property
-    def wall_seconds(self) -> float:
-        """Wall-clock seconds, with compilation."""
-        return self.seconds
-
-    @property
-    def total_steps(self) -> int:
-        """Environment steps that were trained."""
-        return self.train["env_step"]
-
-    @property
-    def compile_seconds(self) -> None:
-        """Compilation is not measured apart."""
-        return None
-
-    @property
-    def measured(self) -> dict[str, Estimate]:
-        """All that evaluations gave, by name: `retrained/mean_eval_reward` and so on.
-
-        One value each: an outer loop has one seed.
-        """
-        values = {}
-        for name, value in self.evaluation.items():
-            several = value.items() if isinstance(value, dict) else ()
-            values |= {f"{name}/{own}": each for own, each in several}
-            if not isinstance(value, dict):
-                values[name] = value
-        return estimates({name: np.array([value]) for name, value in values.items()})
-
-    def as_dict(self) -> dict[str, Any]:
-        """Returns plain data for `results.json`."""
-        config = self.plan.config
-        return {
-            "experiment": config.name,
-            "game": self.plan.game.id,
-            "agents": list(self.plan.names),
-            "runner": config.runner,
-            "seed": config.seed,
-            "num_seeds": 1,
-            "num_envs": config.num_envs,
-            "env_steps_per_seed": self.train["env_step"],
-            "env_steps": self.train["env_step"],
-            "seconds": round(self.seconds, 3),
-            "interrupted": self.interrupted,
-            "mode": self.plan.mode,
-            "train": _finite(self.train),
-            "eval": _finite(self.evaluation),
-            "metrics": {name: e.as_dict() for name, e in self.measured.items()},
-        }
-
-
-def _finite(value: Any) -> Any:
-    """Returns plain data with None for numbers that are not finite."""
-    if isinstance(value, dict):
-        return {name: _finite(v) for name, v in value.items()}
-    if isinstance(value, list):
-        return [_finite(v) for v in value]
-    if isinstance(value, float) and value - value != 0.0:
-        return None
-    return value
 
 
 def make_runner(plan: Plan) -> OnlineRunner | ESRunner:
