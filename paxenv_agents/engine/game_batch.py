@@ -67,7 +67,7 @@ def open_games(
         memory = jax.vmap(agent.init_memory)(player_keys, hidden)
         memory = agent.batch_reset(memory, evaluates)
         seen = lineup.observed(role, as_tuple(lineup, obs)[p], params)
-        memory = _with_extras(agent, states[index], seen, memory)
+        memory = with_extras(agent, states[index], seen, memory)
         numbers = lineup.game_params(params)
         memories.append(agent.batch_observe_params(memory, numbers, seat))
     return GameBatch(
@@ -139,12 +139,18 @@ def chosen(
     return tuple(taken)
 
 
-def _with_extras(
+def with_extras(
     agent: Agent, state: TrainingState, seen: Any, memory: MemoryState
 ) -> MemoryState:
-    """Gives a memory the structure that `policy` returns, so that a scan carries it.
+    """Gives memories the structure that `policy` returns, so that a scan carries them.
 
-    One that opens with it, and what it holds, stays as it is.
+    Those that open with it, and what they hold, stay as they are.
+
+    Args:
+        agent: Whose memories they are.
+        state: Its training state.
+        seen: What it sees first, leaves `[games, ...]`.
+        memory: Its memories, leaves `[games, ...]`.
     """
     after = jax.eval_shape(agent.batch_policy, state, seen, memory)[2]
     if jax.tree.structure(memory.extras) == jax.tree.structure(after.extras):

@@ -94,8 +94,8 @@ class Program(Protocol):
         ...
 
     def about(self) -> dict[str, Any]:
-        """Returns what of it is no array, as JSON."""
-        ...
+        """Returns what of it is no array, as JSON: nothing, unless it is said."""
+        return {}
 
     def template(self, about: Mapping[str, Any]) -> Any:
         """Returns what `arrays` looks like, to read it from a file.
@@ -103,7 +103,8 @@ class Program(Protocol):
         Args:
             about: What `about` returned when it was saved.
         """
-        ...
+        del about
+        return self.arrays()
 
     def restore(self, arrays: Any, about: Mapping[str, Any]) -> None:
         """Goes on from what `arrays` and `about` returned."""
@@ -118,10 +119,24 @@ class StagedProgram(Program, Protocol):
     (`runners.views.on_policy.host`).
 
     Attributes:
-        state: Leaves `[seeds, ...]`.
+        state: All that most of them go on from, leaves `[seeds, ...]`.
     """
 
     state: RunState
+
+    @property
+    def env_steps(self) -> int:
+        """Environment steps of one seed so far."""
+        return self.iteration * self.steps_per_iteration
+
+    def arrays(self) -> Any:
+        """Returns the state."""
+        return self.state
+
+    def restore(self, arrays: Any, about: Mapping[str, Any]) -> None:
+        """Goes on from the state that was saved."""
+        del about
+        self.load(arrays)
 
     @property
     def agent(self) -> Agent:
@@ -154,7 +169,7 @@ class StagedProgram(Program, Protocol):
         ...
 
 
-class CompiledProgram:
+class CompiledProgram(StagedProgram):
     """An experiment, the state of all its seeds, and what advances it.
 
     `run` takes many iterations in one compiled call. `rollout` and `update` take one
@@ -204,29 +219,6 @@ class CompiledProgram:
     def max_iterations(self) -> int:
         """The most iterations of one call of `run`."""
         return self.experiment.chunk_size
-
-    @property
-    def env_steps(self) -> int:
-        """Environment steps of one seed so far."""
-        return self.iteration * self.steps_per_iteration
-
-    def arrays(self) -> RunState:
-        """Returns everything that it goes on from."""
-        return self.state
-
-    def about(self) -> dict[str, Any]:
-        """Returns what of it is no array: nothing."""
-        return {}
-
-    def restore(self, arrays: RunState, about: Mapping[str, Any]) -> None:
-        """Goes on from what `arrays` returned."""
-        del about
-        self.load(arrays)
-
-    def template(self, about: Mapping[str, Any]) -> RunState:
-        """Returns what `arrays` looks like."""
-        del about
-        return self.state
 
     def set_agent(self, agent: Agent) -> None:
         """Puts another agent of the same training state into the first slot.

@@ -1,7 +1,7 @@
 """Training from a replay in host memory: play is compiled, turns of learning are not.
 
-`HostReplayProgram` is a `runners.engine.program.Program` with the state and the keys of
-a compiled one.
+`HostReplayProgram` is a `StagedProgram` of `runners.engine.program` with the state and
+the keys of a compiled one.
 """
 
 import dataclasses
@@ -22,7 +22,7 @@ from paxenv_agents.learners.replay import HostReplay, Minibatch, Transition
 from paxenv_agents.types import TrainingState
 from runners.engine.experiment import Experiment, RunState, rollout
 from runners.engine.lanes import map_axis
-from runners.engine.program import Rows, with_agents
+from runners.engine.program import Rows, StagedProgram, with_agents
 from runners.engine.rows import update_row
 
 
@@ -37,7 +37,7 @@ def initial_state(experiment: Experiment, keys: jax.Array, params: Any) -> RunSt
     return _init(experiment, keys, params)
 
 
-class HostReplayProgram:
+class HostReplayProgram(StagedProgram):
     """One seed of one learner from replay, whose ring lies in NumPy arrays.
 
     Attributes:
@@ -86,11 +86,6 @@ class HostReplayProgram:
     def max_iterations(self) -> int:
         """The most iterations of one call of `run`."""
         return 1
-
-    @property
-    def env_steps(self) -> int:
-        """Environment steps so far."""
-        return self.iteration * self.steps_per_iteration
 
     def run(self, num_iterations: int) -> Rows:
         """Runs both stages of one iteration; metrics are `[1, 1]`."""
@@ -175,11 +170,6 @@ class HostReplayProgram:
     def about(self) -> dict[str, Any]:
         """Returns the state of the generator that draws minibatches; JSON values."""
         return {"generator": self.ring.state_dict()["generator"]}
-
-    def template(self, about: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns what `arrays` looks like."""
-        del about
-        return self.arrays()
 
     def restore(self, arrays: dict[str, Any], about: Mapping[str, Any]) -> None:
         """Goes on from what `arrays` and `about` returned."""

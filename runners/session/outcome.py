@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -15,54 +15,6 @@ from runners.storage.run_dir import RunDir
 
 #: The best evaluation on the way, of runs that have any.
 BEST_SCORE = "best_score"
-
-
-class Ended(Protocol):
-    """What a run of any runner came to."""
-
-    @property
-    def plan(self) -> Plan:
-        """What ran."""
-        ...
-
-    @property
-    def interrupted(self) -> bool:
-        """Whether the user stopped it."""
-        ...
-
-    @property
-    def run_dir(self) -> RunDir | None:
-        """Where everything lies."""
-        ...
-
-    @property
-    def num_iterations(self) -> int:
-        """Iterations, or generations, that were run."""
-        ...
-
-    @property
-    def total_steps(self) -> int:
-        """Environment steps of all seeds."""
-        ...
-
-    @property
-    def wall_seconds(self) -> float:
-        """Wall-clock seconds, with compilation."""
-        ...
-
-    @property
-    def compile_seconds(self) -> float | None:
-        """Seconds of compilation among them; None if they were not measured."""
-        ...
-
-    @property
-    def measured(self) -> dict[str, Estimate]:
-        """All that was measured in the end, over seeds, by metric."""
-        ...
-
-    def as_dict(self) -> dict[str, Any]:
-        """Returns plain data for `results.json`."""
-        ...
 
 
 @dataclasses.dataclass(frozen=True)
@@ -277,3 +229,7 @@ def _finite(value: Any) -> Any:
     if isinstance(value, float) and value - value != 0.0:
         return None
     return value
+
+
+#: What a run of any runner came to.
+Ended = Outcome | OuterOutcome

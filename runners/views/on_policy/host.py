@@ -1,7 +1,7 @@
 """Rollouts on the host: a Gymnasium vector environment played by a compiled agent.
 
-`HostProgram` is a `runners.engine.program.Program`, so the same loop, checkpoints and
-metrics serve it. What it cannot save is the environment.
+`HostProgram` is a `StagedProgram` of `runners.engine.program`, so the same loop,
+checkpoints and metrics serve it. What it cannot save is the environment.
 """
 
 from collections.abc import Mapping
@@ -17,12 +17,12 @@ from paxenv.missing import flagged, on_host
 from paxenv_agents import structure
 from paxenv_agents.agent import Agent
 from paxenv_agents.engine.experience import Experience
-from paxenv_agents.engine.game_batch import where_games
+from paxenv_agents.engine.game_batch import where_games, with_extras
 from paxenv_agents.engine.lineup import Slot
 from paxenv_agents.types import MemoryState, Sample
 from runners.engine.experiment import RunState
 from runners.engine.outer import OuterState
-from runners.engine.program import Rows, run_keys, with_agents
+from runners.engine.program import Rows, StagedProgram, run_keys, with_agents
 from runners.engine.rows import LATEST, WINDOW, update_row
 from runners.engine.tags import AGENTS, LANES
 from runners.session.evaluation import act_on_host, lane_keys
@@ -233,12 +233,13 @@ def transition(env: VectorEnv, mode: AutoresetMode, actions: np.ndarray) -> Tran
     )
 
 
-class HostProgram:
+class HostProgram(StagedProgram):
     """One agent in a vector environment.
 
+    A checkpoint of it holds the agent and not the games, which are opened anew.
+
     Attributes:
-        agent: Who plays and learns.
-        env: What it plays.
+        env: What the agent plays.
         state: Leaves `[1, ...]`: one seed.
         iteration: Iterations that have been run.
     """
@@ -255,8 +256,7 @@ class HostProgram:
             device: Where the numbers are; None: JAX's choice.
         """
         self.env = env
-        self.num_games = env.num_envs
-        self.agent = agent.sized(self.num_games)
+        self._agent = agent.sized(self.num_games)
         self.num_steps = self.agent.rollout_length(self.num_games)
         self.autoreset_mode = autoreset_mode(env)
         self._seed = seed
@@ -285,7 +285,17 @@ class HostProgram:
 
     def set_agent(self, agent: Agent) -> None:
         """Puts another agent of the same training state in the place of the old."""
-        self.agent = agent.sized(self.num_games)
+        self._agent = agent.sized(self.num_games)
+
+    @property
+    def agent(self) -> Agent:
+        """Who plays and learns."""
+        return self._agent
+
+    @property
+    def num_games(self) -> int:
+        """Games that are played at once."""
+        return self.env.num_envs
 
     @property
     def steps_per_iteration(self) -> int:
@@ -296,29 +306,6 @@ class HostProgram:
     def max_iterations(self) -> int:
         """The most iterations of one call of `run`."""
         return 1
-
-    @property
-    def env_steps(self) -> int:
-        """Environment steps so far."""
-        return self.iteration * self.steps_per_iteration
-
-    def arrays(self) -> RunState:
-        """Returns everything that it goes on from but the environment."""
-        return self.state
-
-    def about(self) -> dict[str, Any]:
-        """Returns what of it is no array: nothing."""
-        return {}
-
-    def template(self, about: Mapping[str, Any]) -> RunState:
-        """Returns what `arrays` looks like."""
-        del about
-        return self.state
-
-    def restore(self, arrays: RunState, about: Mapping[str, Any]) -> None:
-        """Goes on from what `arrays` returned, with all games opened anew."""
-        del about
-        self.load(arrays)
 
     def run(self, num_iterations: int) -> Rows:
         """Runs both stages of one iteration."""
@@ -376,9 +363,7 @@ class HostProgram:
         hidden = self.agent.init_hidden(self.num_games)
         memory = jax.vmap(self.agent.init_memory)(lanes, hidden)
         memory = self.agent.batch_reset(memory, True)
-        after = jax.eval_shape(self.agent.batch_policy, state, self._obs, memory)[2]
-        extras = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), after.extras)
-        return memory.replace(extras=extras)
+        return with_extras(self.agent, state, self._obs, memory)
 
     def _step(
         self, state: Any, memory: MemoryState, key: jax.Array

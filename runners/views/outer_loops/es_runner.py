@@ -192,10 +192,9 @@ class ESRunner(OuterRunner):
             _, handle.env_params = search.space.applied(
                 search.parent, search.env_params, search.found
             )
-        handle.restart(learner)
+        handle.restart(learner, self.env_steps)
         # What a hook holds at the end of a loop can be read until the next begins.
         handle.hook_states = hooks
-        handle.env_steps = self.env_steps
 
     def _warn_of_groups(self) -> None:
         if not self.space.options:

@@ -11,7 +11,7 @@ from flax import struct
 
 from paxenv.missing import flagged, on_host
 from paxenv_agents.types import TrainingState
-from runners.engine.program import Rows
+from runners.engine.program import Program, Rows
 from runners.engine.rows import FINITE
 from runners.engine.tags import ASK, EVALUATE, OUTER, TELL, TRAIN
 from runners.search.outer_options import ESConfig
@@ -44,7 +44,7 @@ class Best(struct.PyTreeNode):
     generation: jax.Array
 
 
-class Generations:
+class Generations(Program):
     """A search, its population and how far it has come: a `Program` of a `Session`.
 
     An iteration is a generation.
@@ -59,8 +59,6 @@ class Generations:
         state: Where the strategy stands.
         best: The best individual so far.
     """
-
-    max_iterations = 1
 
     def __init__(self, config: ESConfig, agent: AgentHandle, key: jax.Array) -> None:
         """Begins a search; compiles nothing yet.
@@ -116,6 +114,11 @@ class Generations:
     def steps_per_iteration(self) -> int:
         """Environment steps of a generation, all with the options of the parent."""
         return self.individuals.steps_of(self._config.population_size)
+
+    @property
+    def max_iterations(self) -> int:
+        """The most iterations of one call of `run`."""
+        return 1
 
     def run(self, num_iterations: int) -> Rows:
         """Runs one generation and returns its metrics, float64 `[1, 1]`.

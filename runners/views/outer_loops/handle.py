@@ -15,7 +15,7 @@ from paxenv_agents.networks import options
 from paxenv_agents.types import MemoryState, Sample, Stats, TrainingState
 from runners.engine import tags
 from runners.engine.joined_rows import JoinedRows
-from runners.engine.program import Rows
+from runners.engine.program import Program, Rows
 from runners.engine.rows import is_metric
 from runners.search import space
 from runners.search.dims import ALIASES
@@ -31,7 +31,7 @@ from runners.views.outer_loops.inner_loop import InnerLoop, InnerState
 OnRow = Callable[[int, int, dict[str, float]], None]
 
 
-class AgentHandle:
+class AgentHandle(Program):
     """An agent, its game, and where its training stands: a `Program` of a `Session`.
 
     Attributes:
@@ -39,12 +39,9 @@ class AgentHandle:
         state: Games, training state and hooks: leaves are on the device.
         env_params: The game's numbers.
         iteration: Iterations of the inner loop so far, over all games.
-        env_steps: Environment steps so far.
         rows: The iterations since the last row of the log.
         session: Advances it, and saves it where there is a place.
     """
-
-    max_iterations = inner_loop.ROWS
 
     def __init__(
         self,
@@ -72,7 +69,7 @@ class AgentHandle:
         self.config = config
         self.num_envs = num_games(own, RunnerConfig(num_envs=config.num_envs))
         self.env_params = env_params
-        self.iteration = self.env_steps = 0
+        self.iteration = self._env_steps = 0
         self.rows = JoinedRows(game_of(env))
         self._key, self._hooks, self._visits = key, tuple(hooks), 0
         self._agent = agent
@@ -204,9 +201,15 @@ class AgentHandle:
         self.env_params = params_of(game, env_params)
         self.state = self._begun(self.state.learner, self.state.hooks)
 
-    def restart(self, learner: TrainingState) -> None:
-        """Begins another inner loop: new games, from a training state that is given."""
+    def restart(self, learner: TrainingState, env_steps: int | None = None) -> None:
+        """Begins another inner loop: new games, from a training state that is given.
+
+        Args:
+            learner: The training state.
+            env_steps: Where the clock goes on; None: where it is.
+        """
         self.state = self._begun(learner, self.state.hooks)
+        self._env_steps = self._env_steps if env_steps is None else env_steps
 
     def train(
         self, num_steps: int, on_row: OnRow | None = None, **watched: Any
@@ -247,13 +250,23 @@ class AgentHandle:
         """Environment steps of one iteration."""
         return self.loop.steps_per_iteration
 
+    @property
+    def max_iterations(self) -> int:
+        """The most iterations of one call of `run`."""
+        return inner_loop.ROWS
+
+    @property
+    def env_steps(self) -> int:
+        """Environment steps so far, also in other games and with other options."""
+        return self._env_steps
+
     def run(self, num_iterations: int) -> Rows:
         """Runs iterations and returns their metrics, `[1, iterations]`."""
         self.state, buffer = inner_loop.advance_rows_compiled(
             self.loop, self.state, jnp.int32(num_iterations)
         )
         self.iteration += num_iterations
-        self.env_steps += num_iterations * self.steps_per_iteration
+        self._env_steps += num_iterations * self.steps_per_iteration
         return {
             name: x[None, :num_iterations]
             for name, x in missing.on_host(buffer).items()
@@ -355,20 +368,11 @@ class AgentHandle:
         """Returns the snapshot."""
         return self.snapshot()
 
-    def about(self) -> dict[str, Any]:
-        """Returns what of it is no array: nothing."""
-        return {}
-
-    def template(self, about: Mapping[str, Any]) -> Any:
-        """Returns what `arrays` looks like."""
-        del about
-        return self.snapshot()
-
     def restore(self, arrays: Any, about: Mapping[str, Any] | None = None) -> None:
         """Goes on from a snapshot."""
         del about
         self.state = arrays["inner"]
-        self.iteration, self.env_steps, self._visits = map(int, arrays["clock"])
+        self.iteration, self._env_steps, self._visits = map(int, arrays["clock"])
 
 
 def as_statistics(named: dict[str, Any]) -> dict[str, Any]:
