@@ -1,0 +1,127 @@
+"""What the classic control problems have in common, and how one is made."""
+
+import abc
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, ClassVar, TypeVar
+
+import gymnasium
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int, Key
+
+from paxenv import keys
+from paxenv.environment import Environment, Frame
+from paxenv.params import GameParams, from_numbers
+from paxenv.registry import unknown_option
+from paxenv.rendering import strokes
+
+Scalar = Float[Array, ""]
+State = Float[Array, " coordinates"]
+#: Coordinates of the next state, reward, and whether it is an end by the rules.
+Outcome = tuple[tuple[Scalar, ...], Scalar, Bool[Array, ""]]
+
+
+class ControlProblem(Environment):
+    """The base of the classic control problems: one player, states of a few floats.
+
+    A problem writes its constants and its rules: `opening`, `transition`, and `observe`
+    where the player does not see the state itself.
+
+    Attributes:
+        params_class: The class of the problem's numbers.
+        coordinates: Name, least and greatest value of each observed number.
+        actions: The names of the actions, in order; () where actions are continuous.
+        num_draws: How many random numbers an opening takes.
+    """
+
+    params_class: ClassVar[type[GameParams]]
+    coordinates: ClassVar[Mapping[str, tuple[float, float]]]
+    actions: ClassVar[tuple[str, ...]] = ()
+    num_draws: ClassVar[int]
+
+    @property
+    def num_players(self) -> int:
+        return 1
+
+    @property
+    def default_params(self) -> GameParams:
+        return self.params_class()
+
+    def action_names(self, player: int = 0) -> tuple[str, ...]:
+        """Returns the names of the actions, in order; () for continuous ones."""
+        return self.actions
+
+    def make_observation_space(self, player: int) -> gymnasium.Space:
+        low, high = np.array(list(self.coordinates.values()), np.float32).T
+        return gymnasium.spaces.Box(low, high, dtype=np.float32)
+
+    def make_action_space(self, player: int) -> gymnasium.Space:
+        return gymnasium.spaces.Discrete(len(self.actions), dtype=np.int32)
+
+    @abc.abstractmethod
+    def opening(self, draws: Float[Array, " draws"]) -> State:
+        """Returns the state that opens an episode, from numbers uniform in [0, 1)."""
+
+    @abc.abstractmethod
+    def transition(
+        self, state: State, action: Int[Array, ""] | Float[Array, "1"], params: Any
+    ) -> Outcome:
+        """Plays one action and returns (coordinates, reward, terminated)."""
+
+    def observe(self, state: State) -> Float[Array, " observed"]:
+        """Returns what the player sees of a state; by default all of it."""
+        return state
+
+    def draw(self, key: Key[Array, ""]) -> Float[Array, " draws"]:
+        return keys.uniform(keys.words(key, self.num_draws))
+
+    def reset_game(
+        self, draws: Float[Array, " draws"], params: Any
+    ) -> tuple[Float[Array, " observed"], State]:
+        state = self.opening(draws)
+        return self.observe(state), state
+
+    def step_game(
+        self, draws: Any, game: State, actions: Any, params: Any
+    ) -> tuple[Float[Array, " observed"], State, Scalar, Bool[Array, ""], dict]:
+        coordinates, reward, terminated = self.transition(game, actions, params)
+        state = jnp.stack(coordinates).astype(jnp.float32)
+        return self.observe(state), state, reward, terminated, {}
+
+    def render_ansi(self, frame: Frame) -> str:
+        return strokes.text(self, frame, tuple(self.coordinates))
+
+
+Problem = TypeVar("Problem", bound=ControlProblem)
+Params = TypeVar("Params", bound=GameParams)
+
+
+def make_problem(
+    kind: type[Problem], params_kind: type[Params], options: Mapping[str, Any]
+) -> tuple[Problem, Params]:
+    """Returns a problem and its numbers.
+
+    Args:
+        kind: The class of the problem.
+        params_kind: The class of its numbers.
+        options: Arguments of `kind`, such as `num_inner_steps`, the time limit, and
+            fields of `params_kind`, such as `gravity`, by name.
+
+    Raises:
+        UnknownOptionError: If there is no such option.
+        ValueError: If an option is out of range.
+    """
+    settings = [field.name for field in dataclasses.fields(kind) if field.init]
+    known = [*settings, *(field.name for field in dataclasses.fields(params_kind))]
+    for name in options:
+        if name not in known:
+            raise unknown_option(kind.name, name, known)
+    env = kind(**{k: v for k, v in options.items() if k in settings})
+    numbers = {k: v for k, v in options.items() if k not in settings}
+    return env, from_numbers(params_kind, numbers)
+
+
+def wrapped(angle: Scalar) -> Scalar:
+    """Returns an angle in [-pi, pi]; those that are there already do not change."""
+    return angle - 2 * jnp.pi * jnp.floor((angle + jnp.pi) / (2 * jnp.pi))
