@@ -62,8 +62,9 @@ def from_numbers(kind: type[Params], numbers: Mapping[str, Any]) -> Params:
     for name in numbers:
         if name not in known:
             raise unknown_option(kind.__name__, name, known)
-    if "continuation_prob" in numbers:
-        probability("continuation_prob", numbers["continuation_prob"])
+    name = "continuation_prob"
+    if name in numbers:
+        numbers = {**numbers, name: probability(name, numbers[name])}
     return kind(**{name: as_floats(value) for name, value in numbers.items()})
 
 

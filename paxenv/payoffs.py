@@ -135,8 +135,8 @@ def named_payoff(
     table = parse_payoff((game or "IPD") if value is None else value, num_actions)
     notice = dilemma_notice(game, table) if game else None
     if notice:
-        # user -> paxenv.make -> the game's make -> here
-        warnings.warn(notice, DilemmaWarning, stacklevel=4)
+        # user -> paxenv.make -> the game's make, decorated -> here
+        warnings.warn(notice, DilemmaWarning, stacklevel=5)
     return table
 
 

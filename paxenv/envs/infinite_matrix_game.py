@@ -11,8 +11,8 @@ from jaxtyping import Array, Float
 
 from paxenv import metrics, payoffs
 from paxenv.environment import Environment, Frame
-from paxenv.game import game
-from paxenv.params import GameParams, as_floats, probability
+from paxenv.game import game, make_game, makes
+from paxenv.params import GameParams, as_floats
 from paxenv.rendering import policies as pictures
 
 STATES = ("CC", "CD", "DC", "DD", "START")
@@ -76,6 +76,8 @@ class InfiniteMatrixGame(Environment):
         Each player's opening observation is 0.5 and not noise shared by both; the
         clock ends on the step that it counts; logits have a Box of logits.
     """
+
+    num_inner_steps: int = 100
 
     name: ClassVar[str] = "InfiniteMatrixGame"
     reports_metrics: ClassVar[bool] = False
@@ -245,17 +247,14 @@ def check_discount(gamma: Any) -> None:
         )
 
 
+@makes(InfiniteMatrixGame, EnvParams)
 def make(
     payoff: Any = None,
     *,
     game: str | None = None,
     payoff_matrix: Any = None,
     gamma: float = 0.96,
-    num_inner_steps: int = 100,
-    num_outer_steps: int = 1,
-    random_ends: bool = False,
-    continuation_prob: float = 0.96,
-    horizon: str = "truncate",
+    **options: Any,
 ) -> tuple[InfiniteMatrixGame, EnvParams]:
     """Returns an infinitely repeated matrix game and its numbers.
 
@@ -265,11 +264,8 @@ def make(
         game: The preset that the game is named after; default: the prisoner's dilemma.
         payoff_matrix: Another name for `payoff`.
         gamma: Discount in [0, 1).
-        num_inner_steps: Steps of an inner episode; each is a whole infinite game.
-        num_outer_steps: Inner episodes of a trial.
-        random_ends: Whether inner episodes end at random.
-        continuation_prob: Probability in [0, 1] of going on after a step.
-        horizon: `"truncate"` or `"terminate"`, see `Environment`.
+        **options: The options of every game (see `Environment`), where a step of an
+            inner episode is a whole infinite game, and `continuation_prob`.
 
     Raises:
         ValueError: If an option is out of range.
@@ -277,15 +273,9 @@ def make(
     """
     given = payoff if payoff_matrix is None else payoff_matrix
     table = payoffs.named_payoff(given, game, (2, 2))
-    env = InfiniteMatrixGame(
-        num_inner_steps, num_outer_steps, random_ends=random_ends, horizon=horizon
-    )
-    params = EnvParams(
-        payoff_matrix=table.reshape(4, 2),  # type: ignore[arg-type]
-        gamma=float(gamma),  # type: ignore[arg-type]
-        continuation_prob=probability("continuation_prob", continuation_prob),  # type: ignore
-    )
-    return env, params
+    check_discount(float(gamma))
+    given = {"payoff_matrix": table.reshape(4, 2), "gamma": float(gamma)}
+    return make_game(InfiniteMatrixGame, EnvParams, options | given)
 
 
 def _joint(p: jax.Array, q: jax.Array) -> jax.Array:

@@ -10,8 +10,8 @@ import numpy as np
 
 from paxenv import metrics, payoffs, spaces
 from paxenv.environment import Environment, Frame
-from paxenv.game import game
-from paxenv.params import GameParams, as_floats, probability
+from paxenv.game import game, make_game, makes
+from paxenv.params import GameParams, as_floats
 from paxenv.rendering import matrix_game as pictures
 
 PRISONERS_DILEMMA = ((-1.0, -1.0), (-3.0, 0.0), (0.0, -3.0), (-2.0, -2.0))
@@ -65,6 +65,7 @@ class IteratedMatrixGame(Environment):
         last joint action of an inner episode in `info["final_obs"]`.
     """
 
+    num_inner_steps: int = 100
     _: dataclasses.KW_ONLY
     num_actions: tuple[int, int] = (2, 2)
     observation: str = "one_hot"
@@ -170,18 +171,14 @@ class IteratedMatrixGame(Environment):
         return spaces.encode_state(state, self.num_states, self.observation)
 
 
+@makes(IteratedMatrixGame, EnvParams)
 def make(
     payoff: Any = None,
     *,
     game: str | None = None,
     payoff_matrix: Any = None,
     num_actions: tuple[int, int] | None = None,
-    num_inner_steps: int = 100,
-    num_outer_steps: int = 1,
-    observation: str = "one_hot",
-    random_ends: bool = False,
-    continuation_prob: float = 0.96,
-    horizon: str = "truncate",
+    **options: Any,
 ) -> tuple[IteratedMatrixGame, EnvParams]:
     """Returns a matrix game and its numbers.
 
@@ -193,12 +190,8 @@ def make(
             the prisoner's dilemma.
         payoff_matrix: Another name for `payoff`.
         num_actions: (A_0, A_1), where the payoff's shape leaves it open.
-        num_inner_steps: Steps of an inner episode.
-        num_outer_steps: Inner episodes of a trial.
-        observation: `"one_hot"` or `"index"`.
-        random_ends: Whether inner episodes end at random.
-        continuation_prob: Probability in [0, 1] of going on after a step.
-        horizon: `"truncate"` or `"terminate"`, see `Environment`.
+        **options: `observation`, the options of every game (see `Environment`), and
+            `continuation_prob`.
 
     Raises:
         ValueError: If an option is out of range.
@@ -206,19 +199,9 @@ def make(
     """
     given = payoff if payoff_matrix is None else payoff_matrix
     table = payoffs.named_payoff(given, game, num_actions)
-    env = IteratedMatrixGame(
-        num_inner_steps,
-        num_outer_steps,
-        num_actions=(table.shape[0], table.shape[1]),
-        observation=observation,
-        random_ends=random_ends,
-        horizon=horizon,
-    )
-    params = EnvParams(
-        payoff_matrix=table.reshape(-1, 2),  # type: ignore[arg-type]
-        continuation_prob=probability("continuation_prob", continuation_prob),  # type: ignore
-    )
-    return env, params
+    actions, cells = table.shape[:2], table.reshape(-1, 2)
+    given = {"num_actions": actions, "payoff_matrix": cells}
+    return make_game(IteratedMatrixGame, EnvParams, options | given)
 
 
 def stage_rewards(

@@ -11,8 +11,8 @@ import numpy as np
 
 from paxenv import metrics, payoffs, spaces
 from paxenv.environment import Environment, Frame
-from paxenv.game import game
-from paxenv.params import GameParams, as_floats, probability
+from paxenv.game import from_options, game, makes
+from paxenv.params import GameParams, as_floats, from_numbers
 from paxenv.rendering import tensor_game as pictures
 
 MAX_PLAYERS = 30
@@ -254,18 +254,9 @@ def rotated_state(
     return state
 
 
+@makes(IteratedTensorGame, EnvParams)
 def make(
-    payoff: Any = None,
-    *,
-    num_players: int = 3,
-    payoff_table: Any = None,
-    num_actions: tuple[int, ...] | None = None,
-    num_inner_steps: int = 100,
-    num_outer_steps: int = 1,
-    observation: str = "one_hot",
-    random_ends: bool = False,
-    continuation_prob: float = 0.96,
-    horizon: str = "truncate",
+    payoff: Any = None, *, payoff_table: Any = None, **options: Any
 ) -> tuple[IteratedTensorGame, EnvParams]:
     """Returns an N-player game and its numbers.
 
@@ -273,37 +264,19 @@ def make(
         payoff: Counts table `[N + 1, 2]` or tensor `[A_0, ..., A_{N-1}, N]`, as lists,
             an array, or JSON or YAML text; default: the donation game. The cells of a
             counts table that no play can reach may hold anything.
-        num_players: N.
         payoff_table: Another name for `payoff`.
-        num_actions: Actions of each player; default two each.
-        num_inner_steps: Steps of an inner episode.
-        num_outer_steps: Inner episodes of a trial.
-        observation: `"one_hot"` or `"index"`.
-        random_ends: Whether inner episodes end at random.
-        continuation_prob: Probability in [0, 1] of going on after a step.
-        horizon: `"truncate"` or `"terminate"`, see `Environment`.
+        **options: `num_players` (3 if not given), `num_actions`, `observation`, the
+            options of every game (see `Environment`), and `continuation_prob`.
 
     Raises:
         ValueError: If an option is out of range.
         payoffs.PayoffError: If the payoff cannot be read; names row and column.
     """
-    env = IteratedTensorGame(
-        num_players,
-        num_inner_steps,
-        num_outer_steps,
-        num_actions=num_actions or (),
-        observation=observation,
-        random_ends=random_ends,
-        horizon=horizon,
-    )
+    env, numbers = from_options(IteratedTensorGame, options)
     given = payoff if payoff_table is None else payoff_table
     table = (
         env.default_params.payoff_table
         if given is None
         else payoffs.parse_tensor(given, env.num_actions)
     )
-    params = EnvParams(
-        payoff_table=table,  # type: ignore[arg-type]
-        continuation_prob=probability("continuation_prob", continuation_prob),  # type: ignore
-    )
-    return env, params
+    return env, from_numbers(EnvParams, numbers | {"payoff_table": table})

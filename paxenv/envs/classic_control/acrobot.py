@@ -9,7 +9,7 @@ from jaxtyping import Array, Float, Int
 
 from paxenv.environment import Frame
 from paxenv.envs.classic_control import problem
-from paxenv.game import game
+from paxenv.game import game, make_game, makes
 from paxenv.params import GameParams
 from paxenv.rendering import pixels, strokes
 
@@ -138,9 +138,10 @@ class Acrobot(problem.ControlProblem):
         return strokes.rgb(lines, centre=(0.0, 0.0), reach=2.2)
 
 
+@makes(Acrobot, EnvParams)
 def make(**options: Any) -> tuple[Acrobot, EnvParams]:
-    """Returns an acrobot and its numbers, from options of `make_problem`."""
-    return problem.make_problem(Acrobot, EnvParams, options)
+    """Returns an acrobot and its numbers; options are the fields of both."""
+    return make_game(Acrobot, EnvParams, options)
 
 
 def _integrated(state: jax.Array, torque: jax.Array, params: EnvParams) -> jax.Array:

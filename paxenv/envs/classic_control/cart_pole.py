@@ -9,7 +9,7 @@ from jaxtyping import Array, Float, Int
 
 from paxenv.environment import Frame
 from paxenv.envs.classic_control import problem
-from paxenv.game import game
+from paxenv.game import game, make_game, makes
 from paxenv.params import GameParams
 from paxenv.rendering import pixels, strokes
 
@@ -117,9 +117,10 @@ class CartPole(problem.ControlProblem):
         return strokes.rgb((track, cart, pole), centre=(0.0, 0.5), reach=X_THRESHOLD)
 
 
+@makes(CartPole, EnvParams)
 def make(**options: Any) -> tuple[CartPole, EnvParams]:
-    """Returns a cart-pole and its numbers, from options of `make_problem`."""
-    return problem.make_problem(CartPole, EnvParams, options)
+    """Returns a cart-pole and its numbers; options are the fields of both."""
+    return make_game(CartPole, EnvParams, options)
 
 
 def _accelerations(

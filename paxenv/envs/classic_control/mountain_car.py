@@ -10,7 +10,7 @@ from jaxtyping import Array, Float, Int
 
 from paxenv.environment import Frame
 from paxenv.envs.classic_control import problem
-from paxenv.game import game
+from paxenv.game import game, make_game, makes
 from paxenv.params import GameParams
 from paxenv.rendering import pixels, strokes
 
@@ -122,6 +122,7 @@ class MountainCar(problem.ControlProblem):
         return strokes.rgb((*track, *marks), centre=(-0.3, 0.0), reach=1.0)
 
 
+@makes(MountainCar, EnvParams)
 def make(**options: Any) -> tuple[MountainCar, EnvParams]:
-    """Returns a mountain car and its numbers, from options of `make_problem`."""
-    return problem.make_problem(MountainCar, EnvParams, options)
+    """Returns a mountain car and its numbers; options are the fields of both."""
+    return make_game(MountainCar, EnvParams, options)

@@ -10,7 +10,7 @@ from jaxtyping import Array, Float
 
 from paxenv.environment import Frame
 from paxenv.envs.classic_control import problem
-from paxenv.game import game
+from paxenv.game import game, make_game, makes
 from paxenv.params import GameParams
 from paxenv.rendering import pixels, strokes
 
@@ -112,6 +112,7 @@ class Pendulum(problem.ControlProblem):
         return strokes.rgb((rod, joint), centre=(0.0, 0.0), reach=1.2)
 
 
+@makes(Pendulum, EnvParams)
 def make(**options: Any) -> tuple[Pendulum, EnvParams]:
-    """Returns a pendulum and its numbers, from options of `make_problem`."""
-    return problem.make_problem(Pendulum, EnvParams, options)
+    """Returns a pendulum and its numbers; options are the fields of both."""
+    return make_game(Pendulum, EnvParams, options)

@@ -1,9 +1,8 @@
-"""What the classic control problems have in common, and how one is made."""
+"""What the classic control problems have in common."""
 
 import abc
-import dataclasses
 from collections.abc import Mapping
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 import gymnasium
 import jax.numpy as jnp
@@ -12,8 +11,7 @@ from jaxtyping import Array, Bool, Float, Int, Key
 
 from paxenv import keys
 from paxenv.environment import Environment, Frame
-from paxenv.params import GameParams, from_numbers
-from paxenv.registry import unknown_option
+from paxenv.params import GameParams
 from paxenv.rendering import strokes
 
 Scalar = Float[Array, ""]
@@ -91,35 +89,6 @@ class ControlProblem(Environment):
 
     def render_ansi(self, frame: Frame) -> str:
         return strokes.text(self, frame, tuple(self.coordinates))
-
-
-Problem = TypeVar("Problem", bound=ControlProblem)
-Params = TypeVar("Params", bound=GameParams)
-
-
-def make_problem(
-    kind: type[Problem], params_kind: type[Params], options: Mapping[str, Any]
-) -> tuple[Problem, Params]:
-    """Returns a problem and its numbers.
-
-    Args:
-        kind: The class of the problem.
-        params_kind: The class of its numbers.
-        options: Arguments of `kind`, such as `num_inner_steps`, the time limit, and
-            fields of `params_kind`, such as `gravity`, by name.
-
-    Raises:
-        UnknownOptionError: If there is no such option.
-        ValueError: If an option is out of range.
-    """
-    settings = [field.name for field in dataclasses.fields(kind) if field.init]
-    known = [*settings, *(field.name for field in dataclasses.fields(params_kind))]
-    for name in options:
-        if name not in known:
-            raise unknown_option(kind.name, name, known)
-    env = kind(**{k: v for k, v in options.items() if k in settings})
-    numbers = {k: v for k, v in options.items() if k not in settings}
-    return env, from_numbers(params_kind, numbers)
 
 
 def wrapped(angle: Scalar) -> Scalar:
