@@ -40,7 +40,7 @@ WIDE_SEED = 2**31
 IntLike = int | Int[Array, "..."]
 
 
-def typed(key: jax.Array) -> jax.Array:
+def typed(key: jax.Array) -> Key[Array, "..."]:
     """Returns `key` as a typed key; raw `jax.random.PRNGKey` arrays are accepted.
 
     Raises:

@@ -4,10 +4,10 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import struct
+from jaxtyping import Array, Float
 
 from paxenv.registry import unknown_option
 
@@ -26,7 +26,7 @@ class GameParams(struct.PyTreeNode):
             a step; read only by games built with `random_ends=True`.
     """
 
-    continuation_prob: jax.Array = struct.field(default=0.96, kw_only=True)  # type: ignore
+    continuation_prob: Float[Array, ""] = struct.field(default=0.96, kw_only=True)  # type: ignore
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
@@ -41,7 +41,7 @@ def as_array(value: object) -> object:
     return value
 
 
-def as_floats(value: Any) -> jax.Array:
+def as_floats(value: Any) -> Float[Array, "..."]:
     """Returns numbers as a JAX array of floats; floats keep their dtype."""
     array = jnp.asarray(as_array(value))
     return array.astype(jnp.result_type(array, float))

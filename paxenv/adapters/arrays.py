@@ -1,10 +1,10 @@
 """The kinds of arrays that the vector environment returns."""
 
 import importlib
-from typing import Any
 
 import jax
 import numpy as np
+from jaxtyping import PyTree
 
 ARRAYS = ("numpy", "jax", "torch")
 
@@ -23,7 +23,7 @@ def check_arrays(arrays: str) -> str:
     return arrays
 
 
-def convert(tree: Any, arrays: str) -> Any:
+def convert(tree: PyTree, arrays: str) -> PyTree:
     """Returns a pytree of JAX arrays as one of the kind asked for.
 
     NumPy arrays are writable copies; Torch tensors share the memory of the JAX arrays,

@@ -10,6 +10,7 @@ import numpy as np
 from gymnasium.error import ResetNeeded
 from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
+from jaxtyping import PyTree
 
 from paxenv import keys, missing, registry, scalars, spaces
 from paxenv.adapters import horizons, infos, lanes, pictures
@@ -17,6 +18,7 @@ from paxenv.adapters.actions import checked_actions
 from paxenv.adapters.arrays import check_arrays, convert
 from paxenv.adapters.forking import StaysUnforked, check_not_forked
 from paxenv.adapters.stream import draw_seed
+from paxenv.types import Info
 
 
 class GymnasiumVectorEnv(  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -98,13 +100,13 @@ class GymnasiumVectorEnv(  # pyright: ignore[reportIncompatibleVariableOverride]
         self._last: tuple[Any, Any] | None = None
 
     @property
-    def state(self) -> Any:
+    def state(self) -> PyTree:
         """The native states, `[num_envs, ...]`, None before the first reset."""
         return None if self._lanes is None else self._lanes.state
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Any, dict[str, Any]]:
+    ) -> tuple[PyTree, Info]:
         """Opens a trial in every lane, or in those of `options["reset_mask"]`.
 
         Lane i opens trial 0 of `seed + i`, or without a seed the next trial of its
@@ -139,7 +141,7 @@ class GymnasiumVectorEnv(  # pyright: ignore[reportIncompatibleVariableOverride]
         self._lanes, self._last = opened, None
         return self._own_obs(), self._opening_info(mask)
 
-    def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+    def step(self, actions: Any) -> tuple[PyTree, Any, Any, Any, Info]:
         """Plays one action in every lane.
 
         Args:

@@ -7,16 +7,20 @@ import jax
 import jax.core
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 
 from paxenv import metrics, payoffs
 from paxenv.environment import Environment, Frame
 from paxenv.game import game, make_game, makes
 from paxenv.params import GameParams, as_floats
 from paxenv.rendering import policies as pictures
+from paxenv.types import Flag, Info, Picture, Reward, Statistics
 
 STATES = ("CC", "CD", "DC", "DD", "START")
 MAX_LOGIT = 20.0
+
+#: The own probabilities of cooperating, then the other's.
+Policies = Float[Array, "10"]
 
 
 class EnvParams(GameParams):
@@ -27,8 +31,13 @@ class EnvParams(GameParams):
         gamma: Discount in [0, 1). 1 is refused: the sum would be infinite.
     """
 
-    payoff_matrix: jax.Array = ((-1.0, -1.0), (-3.0, 0.0), (0.0, -3.0), (-2.0, -2.0))  # type: ignore
-    gamma: jax.Array = 0.96  # type: ignore[assignment]
+    payoff_matrix: Float[Array, "..."] = (
+        (-1.0, -1.0),
+        (-3.0, 0.0),
+        (0.0, -3.0),
+        (-2.0, -2.0),
+    )  # type: ignore
+    gamma: Float[Array, ""] = 0.96  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
         # JAX rebuilds params with leaves of its own (axes, gradients, sizes), so only
@@ -96,14 +105,20 @@ class InfiniteMatrixGame(Environment):
     def make_action_space(self, player: int) -> gymnasium.Space:
         return gymnasium.spaces.Box(-MAX_LOGIT, MAX_LOGIT, (len(STATES),), np.float32)
 
-    def reset_game(self, draws: Any, params: EnvParams) -> tuple[Any, tuple]:
+    def reset_game(
+        self, draws: Any, params: EnvParams
+    ) -> tuple[tuple[Policies, Policies], tuple[()]]:
         check_discount(params.gamma)
         start = jnp.full((2 * len(STATES),), 0.5, jnp.float32)
         return (start, start), ()
 
     def step_game(
-        self, draws: Any, game: Any, actions: Any, params: EnvParams
-    ) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+        self,
+        draws: Any,
+        game: Any,
+        actions: tuple[Float[Array, "5"], Float[Array, "5"]],
+        params: EnvParams,
+    ) -> tuple[tuple[Policies, Policies], tuple[()], tuple[Reward, Reward], Flag, Info]:
         check_discount(params.gamma)
         p, q = (jax.nn.sigmoid(logits) for logits in actions)
         visits = occupancy(p[:4], p[4], q[:4], q[4], params.gamma)
@@ -112,13 +127,13 @@ class InfiniteMatrixGame(Environment):
             "welfare": values.sum(),
             "cooperation": jnp.stack((visits[0] + visits[1], visits[0] + visits[2])),
         }
-        obs = jnp.concatenate((p, q)), jnp.concatenate((q, p))
-        obs = tuple(o.astype(jnp.float32) for o in obs)
+        own, other = jnp.concatenate((p, q)), jnp.concatenate((q, p))
+        obs = own.astype(jnp.float32), other.astype(jnp.float32)
         return obs, (), (values[0], values[1]), jnp.zeros((), bool), report
 
     def discounted_value(
-        self, actions: tuple[jax.Array, jax.Array], params: EnvParams
-    ) -> tuple[jax.Array, jax.Array]:
+        self, actions: tuple[Float[Array, "5"], Float[Array, "5"]], params: EnvParams
+    ) -> tuple[Float[Array, ""], Float[Array, ""]]:
         """Returns both players' un-normalised values; see `discounted_values`."""
         return discounted_values(*actions, params.payoff_matrix, params.gamma)
 
@@ -128,7 +143,7 @@ class InfiniteMatrixGame(Environment):
         )
 
     def metrics_update(
-        self, acc: metrics.Accumulator, obs_before: Any, actions: Any, info: Any
+        self, acc: metrics.Accumulator, obs_before: PyTree, actions: PyTree, info: Info
     ) -> metrics.Accumulator:
         totals = {
             "cooperation": acc.totals["cooperation"] + info["metrics"]["cooperation"],
@@ -136,7 +151,7 @@ class InfiniteMatrixGame(Environment):
         }
         return acc.replace(totals=totals)
 
-    def metrics_final(self, acc: metrics.Accumulator) -> dict[str, jax.Array]:
+    def metrics_final(self, acc: metrics.Accumulator) -> Statistics:
         rates = metrics.rate(acc.totals["cooperation"], acc.totals["steps"])
         return {f"cooperation_rate/player_{p + 1}": rates[p] for p in range(2)}
 
@@ -145,7 +160,7 @@ class InfiniteMatrixGame(Environment):
             frame, STATES, (self.num_inner_steps, self.num_outer_steps)
         )
 
-    def render_rgb(self, frame: Frame) -> np.ndarray:
+    def render_rgb(self, frame: Frame) -> Picture:
         return pictures.rgb(frame, STATES, (self.num_inner_steps, self.num_outer_steps))
 
 

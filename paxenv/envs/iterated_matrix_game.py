@@ -7,15 +7,21 @@ import gymnasium
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Float, Int, Int8, Num, PyTree
 
 from paxenv import metrics, payoffs, spaces
 from paxenv.environment import Environment, Frame
 from paxenv.game import game, make_game, makes
 from paxenv.params import GameParams, as_floats
 from paxenv.rendering import matrix_game as pictures
+from paxenv.types import Flag, Info, Picture, Reward, Statistics
 
 PRISONERS_DILEMMA = ((-1.0, -1.0), (-3.0, 0.0), (0.0, -3.0), (-2.0, -2.0))
 MAX_SELECTED_CELLS = 16
+
+Action = Int[Array, ""]
+#: One-hot, or the index of a state.
+Observation = Int8[Array, " states"] | Int[Array, ""]
 
 
 class EnvParams(GameParams):
@@ -27,7 +33,7 @@ class EnvParams(GameParams):
             prisoner's dilemma -1, -3, 0, -2 in years of prison.
     """
 
-    payoff_matrix: jax.Array = PRISONERS_DILEMMA  # type: ignore[assignment]
+    payoff_matrix: Float[Array, "..."] = PRISONERS_DILEMMA  # type: ignore[assignment]
 
 
 @game
@@ -110,13 +116,21 @@ class IteratedMatrixGame(Environment):
     def make_action_space(self, player: int) -> gymnasium.Space:
         return gymnasium.spaces.Discrete(self.num_actions[player], dtype=np.int32)
 
-    def reset_game(self, draws: Any, params: EnvParams) -> tuple[Any, tuple]:
+    def reset_game(
+        self, draws: Any, params: EnvParams
+    ) -> tuple[tuple[Observation, Observation], tuple[()]]:
         start = self._observe(jnp.int32(self.num_states - 1))
         return (start, start), ()
 
     def step_game(
-        self, draws: Any, game: Any, actions: Any, params: EnvParams
-    ) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+        self,
+        draws: Any,
+        game: Any,
+        actions: tuple[Action, Action],
+        params: EnvParams,
+    ) -> tuple[
+        tuple[Observation, Observation], tuple[()], tuple[Reward, Reward], Flag, Info
+    ]:
         row = jnp.clip(actions[0], 0, self.num_actions[0] - 1)
         column = jnp.clip(actions[1], 0, self.num_actions[1] - 1)
         state = row * self.num_actions[1] + column
@@ -132,7 +146,7 @@ class IteratedMatrixGame(Environment):
         return metrics.state_counts(2, self.num_states)
 
     def metrics_update(
-        self, acc: metrics.Accumulator, obs_before: Any, actions: Any, info: Any
+        self, acc: metrics.Accumulator, obs_before: PyTree, actions: PyTree, info: Info
     ) -> metrics.Accumulator:
         states = [
             spaces.state_mask(obs, self.observation_space(p))
@@ -141,7 +155,7 @@ class IteratedMatrixGame(Environment):
         hits = [jnp.asarray(action) == 0 for action in actions]
         return metrics.count_step(acc, states, hits, info["valid"])
 
-    def metrics_final(self, acc: metrics.Accumulator) -> dict[str, jax.Array]:
+    def metrics_final(self, acc: metrics.Accumulator) -> Statistics:
         names = self.state_names(0), self.state_names(1)
         named = metrics.visitation(acc, names)
         if self.num_actions == (2, 2):
@@ -162,7 +176,7 @@ class IteratedMatrixGame(Environment):
             frame, self.num_actions, (self.num_inner_steps, self.num_outer_steps)
         )
 
-    def render_rgb(self, frame: Frame) -> np.ndarray:
+    def render_rgb(self, frame: Frame) -> Picture:
         return pictures.rgb(
             frame, self.num_actions, (self.num_inner_steps, self.num_outer_steps)
         )
@@ -205,8 +219,11 @@ def make(
 
 
 def stage_rewards(
-    payoff: jax.Array, num_actions: tuple[int, int], row: jax.Array, column: jax.Array
-) -> tuple[jax.Array, jax.Array]:
+    payoff: Num[Array, "..."] | np.ndarray,
+    num_actions: tuple[int, int],
+    row: Action,
+    column: Action,
+) -> tuple[Reward, Reward]:
     """Returns both players' rewards for one joint action.
 
     Args:

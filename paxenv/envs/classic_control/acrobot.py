@@ -12,6 +12,7 @@ from paxenv.envs.classic_control import problem
 from paxenv.game import game, make_game, makes
 from paxenv.params import GameParams
 from paxenv.rendering import pixels, strokes
+from paxenv.types import Picture
 
 MAX_VELOCITY_1 = 4 * np.pi
 MAX_VELOCITY_2 = 9 * np.pi
@@ -37,18 +38,18 @@ class EnvParams(GameParams):
             the fixed joint, both links counted as equally long.
     """
 
-    gravity: jax.Array = 9.8  # type: ignore[assignment]
-    link_length_1: jax.Array = 1.0  # type: ignore[assignment]
-    link_mass_1: jax.Array = 1.0  # type: ignore[assignment]
-    link_mass_2: jax.Array = 1.0  # type: ignore[assignment]
-    link_centre_1: jax.Array = 0.5  # type: ignore[assignment]
-    link_centre_2: jax.Array = 0.5  # type: ignore[assignment]
-    link_inertia: jax.Array = 1.0  # type: ignore[assignment]
-    torque: jax.Array = 1.0  # type: ignore[assignment]
-    time_step: jax.Array = 0.2  # type: ignore[assignment]
-    max_velocity_1: jax.Array = MAX_VELOCITY_1  # type: ignore[assignment]
-    max_velocity_2: jax.Array = MAX_VELOCITY_2  # type: ignore[assignment]
-    goal_height: jax.Array = 1.0  # type: ignore[assignment]
+    gravity: problem.Scalar = 9.8  # type: ignore[assignment]
+    link_length_1: problem.Scalar = 1.0  # type: ignore[assignment]
+    link_mass_1: problem.Scalar = 1.0  # type: ignore[assignment]
+    link_mass_2: problem.Scalar = 1.0  # type: ignore[assignment]
+    link_centre_1: problem.Scalar = 0.5  # type: ignore[assignment]
+    link_centre_2: problem.Scalar = 0.5  # type: ignore[assignment]
+    link_inertia: problem.Scalar = 1.0  # type: ignore[assignment]
+    torque: problem.Scalar = 1.0  # type: ignore[assignment]
+    time_step: problem.Scalar = 0.2  # type: ignore[assignment]
+    max_velocity_1: problem.Scalar = MAX_VELOCITY_1  # type: ignore[assignment]
+    max_velocity_2: problem.Scalar = MAX_VELOCITY_2  # type: ignore[assignment]
+    goal_height: problem.Scalar = 1.0  # type: ignore[assignment]
 
 
 @game
@@ -122,7 +123,7 @@ class Acrobot(problem.ControlProblem):
         terminated = height > params.goal_height
         return after, jnp.where(terminated, 0.0, -1.0), terminated
 
-    def render_rgb(self, frame: Frame) -> np.ndarray:
+    def render_rgb(self, frame: Frame) -> Picture:
         theta_1, theta_2 = (float(angle) for angle in frame.state.game[:2])
         elbow = (float(np.sin(theta_1)), -float(np.cos(theta_1)))
         tip = (

@@ -12,6 +12,7 @@ from paxenv.envs.classic_control import problem
 from paxenv.game import game, make_game, makes
 from paxenv.params import GameParams
 from paxenv.rendering import pixels, strokes
+from paxenv.types import Picture
 
 THETA_THRESHOLD = 12 * np.pi / 180
 X_THRESHOLD = 2.4
@@ -32,14 +33,14 @@ class EnvParams(GameParams):
         theta_threshold: The pole must stay within this angle of upright, rad.
     """
 
-    gravity: jax.Array = 9.8  # type: ignore[assignment]
-    cart_mass: jax.Array = 1.0  # type: ignore[assignment]
-    pole_mass: jax.Array = 0.1  # type: ignore[assignment]
-    pole_half_length: jax.Array = 0.5  # type: ignore[assignment]
-    force: jax.Array = 10.0  # type: ignore[assignment]
-    time_step: jax.Array = 0.02  # type: ignore[assignment]
-    x_threshold: jax.Array = X_THRESHOLD  # type: ignore[assignment]
-    theta_threshold: jax.Array = THETA_THRESHOLD  # type: ignore[assignment]
+    gravity: problem.Scalar = 9.8  # type: ignore[assignment]
+    cart_mass: problem.Scalar = 1.0  # type: ignore[assignment]
+    pole_mass: problem.Scalar = 0.1  # type: ignore[assignment]
+    pole_half_length: problem.Scalar = 0.5  # type: ignore[assignment]
+    force: problem.Scalar = 10.0  # type: ignore[assignment]
+    time_step: problem.Scalar = 0.02  # type: ignore[assignment]
+    x_threshold: problem.Scalar = X_THRESHOLD  # type: ignore[assignment]
+    theta_threshold: problem.Scalar = THETA_THRESHOLD  # type: ignore[assignment]
 
 
 @game
@@ -107,7 +108,7 @@ class CartPole(problem.ControlProblem):
         terminated = fell | (jnp.abs(x) > params.x_threshold)
         return (x, x_velocity, theta, theta_velocity), jnp.ones(()), terminated
 
-    def render_rgb(self, frame: Frame) -> np.ndarray:
+    def render_rgb(self, frame: Frame) -> Picture:
         x, _, theta, _ = frame.state.game
         length = 2 * float(frame.params.pole_half_length)
         tip = (x + length * np.sin(theta), length * np.cos(theta))

@@ -3,7 +3,6 @@
 import itertools
 from typing import Any, ClassVar
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
@@ -13,6 +12,7 @@ from paxenv.envs.classic_control import problem
 from paxenv.game import game, make_game, makes
 from paxenv.params import GameParams
 from paxenv.rendering import pixels, strokes
+from paxenv.types import Picture
 
 MIN_POSITION, MAX_POSITION = -1.2, 0.6
 MAX_SPEED = 0.07
@@ -32,13 +32,13 @@ class EnvParams(GameParams):
         goal_velocity: Least velocity at the goal.
     """
 
-    force: jax.Array = 0.001  # type: ignore[assignment]
-    gravity: jax.Array = 0.0025  # type: ignore[assignment]
-    max_speed: jax.Array = MAX_SPEED  # type: ignore[assignment]
-    min_position: jax.Array = MIN_POSITION  # type: ignore[assignment]
-    max_position: jax.Array = MAX_POSITION  # type: ignore[assignment]
-    goal_position: jax.Array = 0.5  # type: ignore[assignment]
-    goal_velocity: jax.Array = 0.0  # type: ignore[assignment]
+    force: problem.Scalar = 0.001  # type: ignore[assignment]
+    gravity: problem.Scalar = 0.0025  # type: ignore[assignment]
+    max_speed: problem.Scalar = MAX_SPEED  # type: ignore[assignment]
+    min_position: problem.Scalar = MIN_POSITION  # type: ignore[assignment]
+    max_position: problem.Scalar = MAX_POSITION  # type: ignore[assignment]
+    goal_position: problem.Scalar = 0.5  # type: ignore[assignment]
+    goal_velocity: problem.Scalar = 0.0  # type: ignore[assignment]
 
 
 @game
@@ -104,7 +104,7 @@ class MountainCar(problem.ControlProblem):
         terminated = arrived & (velocity >= params.goal_velocity)
         return (position, velocity), -jnp.ones(()), terminated
 
-    def render_rgb(self, frame: Frame) -> np.ndarray:
+    def render_rgb(self, frame: Frame) -> Picture:
         def on_track(x: float) -> tuple[float, float]:
             return float(x), 0.45 * float(np.sin(3 * x))
 

@@ -3,7 +3,6 @@
 from typing import Any, ClassVar
 
 import gymnasium
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
@@ -13,6 +12,7 @@ from paxenv.envs.classic_control import problem
 from paxenv.game import game, make_game, makes
 from paxenv.params import GameParams
 from paxenv.rendering import pixels, strokes
+from paxenv.types import Picture
 
 MAX_SPEED = 8.0
 MAX_TORQUE = 2.0
@@ -31,12 +31,12 @@ class EnvParams(GameParams):
         max_torque: Torques are clipped to this size, N m.
     """
 
-    gravity: jax.Array = 10.0  # type: ignore[assignment]
-    mass: jax.Array = 1.0  # type: ignore[assignment]
-    length: jax.Array = 1.0  # type: ignore[assignment]
-    time_step: jax.Array = 0.05  # type: ignore[assignment]
-    max_speed: jax.Array = MAX_SPEED  # type: ignore[assignment]
-    max_torque: jax.Array = MAX_TORQUE  # type: ignore[assignment]
+    gravity: problem.Scalar = 10.0  # type: ignore[assignment]
+    mass: problem.Scalar = 1.0  # type: ignore[assignment]
+    length: problem.Scalar = 1.0  # type: ignore[assignment]
+    time_step: problem.Scalar = 0.05  # type: ignore[assignment]
+    max_speed: problem.Scalar = MAX_SPEED  # type: ignore[assignment]
+    max_torque: problem.Scalar = MAX_TORQUE  # type: ignore[assignment]
 
 
 @game
@@ -103,7 +103,7 @@ class Pendulum(problem.ControlProblem):
         theta = problem.wrapped(theta + velocity * params.time_step)
         return (theta, velocity), -cost, jnp.zeros((), bool)
 
-    def render_rgb(self, frame: Frame) -> np.ndarray:
+    def render_rgb(self, frame: Frame) -> Picture:
         theta = float(frame.state.game[0])
         # Positive angles turn to the left.
         tip = (-float(np.sin(theta)), float(np.cos(theta)))

@@ -7,17 +7,20 @@ from typing import Any, ClassVar
 import gymnasium
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int, Key
+from jaxtyping import Array, Float, Int, Key
 
 from paxenv import keys
 from paxenv.environment import Environment, Frame
 from paxenv.params import GameParams
 from paxenv.rendering import strokes
+from paxenv.types import Flag, Info, Reward
 
 Scalar = Float[Array, ""]
 State = Float[Array, " coordinates"]
+#: Discrete, or a torque.
+Action = Int[Array, ""] | Float[Array, "1"]
 #: Coordinates of the next state, reward, and whether it is an end by the rules.
-Outcome = tuple[tuple[Scalar, ...], Scalar, Bool[Array, ""]]
+Outcome = tuple[tuple[Scalar, ...], Reward, Flag]
 
 
 class ControlProblem(Environment):
@@ -62,9 +65,7 @@ class ControlProblem(Environment):
         """Returns the state that opens an episode, from numbers uniform in [0, 1)."""
 
     @abc.abstractmethod
-    def transition(
-        self, state: State, action: Int[Array, ""] | Float[Array, "1"], params: Any
-    ) -> Outcome:
+    def transition(self, state: State, action: Action, params: Any) -> Outcome:
         """Plays one action and returns (coordinates, reward, terminated)."""
 
     def observe(self, state: State) -> Float[Array, " observed"]:
@@ -81,8 +82,8 @@ class ControlProblem(Environment):
         return self.observe(state), state
 
     def step_game(
-        self, draws: Any, game: State, actions: Any, params: Any
-    ) -> tuple[Float[Array, " observed"], State, Scalar, Bool[Array, ""], dict]:
+        self, draws: Any, game: State, actions: Action, params: Any
+    ) -> tuple[Float[Array, " observed"], State, Reward, Flag, Info]:
         coordinates, reward, terminated = self.transition(game, actions, params)
         state = jnp.stack(coordinates).astype(jnp.float32)
         return self.observe(state), state, reward, terminated, {}
