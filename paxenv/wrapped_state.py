@@ -1,9 +1,9 @@
 """The clock of a game, read through the state of a wrapper around it."""
 
 from flax import struct
+from jaxtyping import Array, Int
 
 from paxenv.environment import EnvState
-from paxenv.types import Count
 
 
 class WrappedState(struct.PyTreeNode):
@@ -16,16 +16,16 @@ class WrappedState(struct.PyTreeNode):
     env: EnvState
 
     @property
-    def inner_t(self) -> Count:
+    def inner_t(self) -> Int[Array, "*games"]:
         """Steps taken in this inner episode."""
         return self.env.inner_t
 
     @property
-    def outer_t(self) -> Count:
+    def outer_t(self) -> Int[Array, "*games"]:
         """Inner episodes that have ended."""
         return self.env.outer_t
 
     @property
-    def t(self) -> Count:
+    def t(self) -> Int[Array, "*games"]:
         """Valid steps of the trial."""
         return self.env.t

@@ -49,10 +49,7 @@ class GymnasiumEnv(  # pyright: ignore[reportIncompatibleVariableOverride]
             step and a picture of an environment that was carried into one.
     """
 
-    metadata = {
-        "render_modes": pictures.RENDER_MODES,
-        "render_fps": pictures.RENDER_FPS,
-    }
+    metadata = {**pictures.METADATA}
 
     def __init__(
         self,

@@ -200,18 +200,20 @@ def play_many(
     return lanes, pack(transition), ending
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1, 2))
+@functools.partial(jax.jit, static_argnums=(0, 1, 2, 3))
 def play_many_on_device(
     env: Game,
     mode: AutoresetMode,
     form: str,
+    flag: bool,
     lanes: Lane,
     actions: PyTree,
     params: PyTree,
 ) -> tuple[Lane, Transition]:
     """Steps all lanes under an autoreset mode, compiled, with info in vector form.
 
-    The transition is copied, so that it shares no memory with the lanes.
+    The transition is copied, so that it shares no memory with the lanes. With `flag`
+    the floats of its info are `missing.Flagged`.
     """
     lanes, transition, ending = _all_played(env, mode, lanes, actions, params)
     named = jax.vmap(functools.partial(statistics, env))(totals_of(lanes, ending))
@@ -225,21 +227,10 @@ def play_many_on_device(
         last_info = infos.arranged(ending.info, form)
         info |= {"final_info": infos.masked(done, last_info) | metrics}
         info |= {"_final_info": done}
-    return lanes, jax.tree.map(jnp.copy, transition._replace(info=info))
-
-
-@functools.partial(jax.jit, static_argnums=(0, 1, 2))
-def play_many_flagged(
-    env: Game,
-    mode: AutoresetMode,
-    form: str,
-    lanes: Lane,
-    actions: PyTree,
-    params: PyTree,
-) -> tuple[Lane, Transition]:
-    """`play_many_on_device`, with the floats of the info `Flagged`."""
-    lanes, transition = play_many_on_device(env, mode, form, lanes, actions, params)
-    return lanes, transition._replace(info=missing.flagged(transition.info))
+    transition = jax.tree.map(jnp.copy, transition._replace(info=info))
+    if flag:
+        transition = transition._replace(info=missing.flagged(transition.info))
+    return lanes, transition
 
 
 @functools.partial(jax.jit, static_argnums=0)

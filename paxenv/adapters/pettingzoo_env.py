@@ -39,12 +39,7 @@ class PettingZooEnv(StaysUnforked, ParallelEnv):
             step and a picture of an environment that was carried into one.
     """
 
-    metadata = {
-        "name": "paxenv",
-        "is_parallelizable": True,
-        "render_modes": pictures.RENDER_MODES,
-        "render_fps": pictures.RENDER_FPS,
-    }
+    metadata = {"name": "paxenv", "is_parallelizable": True, **pictures.METADATA}
 
     def __init__(
         self,

@@ -14,7 +14,8 @@ from paxenv.single_player import SinglePlayer
 from paxenv.types import Picture
 
 RENDER_MODES = ["rgb_array", "ansi"]
-RENDER_FPS = 4
+#: What every environment says of its pictures.
+METADATA = {"render_modes": RENDER_MODES, "render_fps": 4}
 
 
 def check_render_mode(mode: str | None) -> str | None:

@@ -17,12 +17,13 @@ from paxenv.envs import coin_draws, coin_metrics, coin_rules, coin_views
 from paxenv.envs.coin_rules import CoinRules, Draws, Scalar
 from paxenv.game import game
 from paxenv.params import GameParams
-from paxenv.types import Flag, Info, Picture, Reward, Statistics
+from paxenv.types import Flag, Info, Picture, Rewards, Statistics
 
 PAYOFF = ((1.0, 1.0, -2.0), (1.0, 1.0, -2.0))
 VIEWS = ("swapped", "shared")
 BOUNDARY_REWARDS = ("keep", "zero")
 NUM_EXTRA_PLANES = 3
+Actions = tuple[Scalar, Scalar]
 #: Planes in a layout, or the index of a view.
 Seen = Int8[Array, "..."] | Float[Array, "..."] | Scalar
 _BOOLS = ("start_overlap", "egocentric", "reset_consumes_step", "extra_planes")
@@ -215,12 +216,8 @@ class CoinGame(Environment):
         return self._observe(game), game
 
     def step_game(
-        self,
-        draws: Draws,
-        game: CoinState,
-        actions: tuple[Scalar, Scalar],
-        params: EnvParams,
-    ) -> tuple[tuple[Seen, Seen], CoinState, tuple[Reward, Reward], Flag, Info]:
+        self, draws: Draws, game: CoinState, actions: Actions, params: EnvParams
+    ) -> tuple[tuple[Seen, Seen], CoinState, Rewards, Flag, Info]:
         before = coin_rules.unpack(self.rules, game.board)
         board, takes = coin_rules.transition(self.rules, draws, before, actions)
         if self.reset_consumes_step:

@@ -14,11 +14,13 @@ from paxenv.environment import Environment, Frame
 from paxenv.game import game, make_game, makes
 from paxenv.params import GameParams, as_floats
 from paxenv.rendering import policies as pictures
-from paxenv.types import Flag, Info, Picture, Reward, Statistics
+from paxenv.types import Flag, Info, Picture, Rewards, Statistics
 
 STATES = ("CC", "CD", "DC", "DD", "START")
 MAX_LOGIT = 20.0
 
+#: Of cooperating after each of `STATES`.
+Logits = Float[Array, "5"]
 #: The own probabilities of cooperating, then the other's.
 Policies = Float[Array, "10"]
 
@@ -113,12 +115,8 @@ class InfiniteMatrixGame(Environment):
         return (start, start), ()
 
     def step_game(
-        self,
-        draws: Any,
-        game: Any,
-        actions: tuple[Float[Array, "5"], Float[Array, "5"]],
-        params: EnvParams,
-    ) -> tuple[tuple[Policies, Policies], tuple[()], tuple[Reward, Reward], Flag, Info]:
+        self, draws: Any, game: Any, actions: tuple[Logits, Logits], params: EnvParams
+    ) -> tuple[tuple[Policies, Policies], tuple[()], Rewards, Flag, Info]:
         check_discount(params.gamma)
         p, q = (jax.nn.sigmoid(logits) for logits in actions)
         visits = occupancy(p[:4], p[4], q[:4], q[4], params.gamma)
@@ -132,7 +130,7 @@ class InfiniteMatrixGame(Environment):
         return obs, (), (values[0], values[1]), jnp.zeros((), bool), report
 
     def discounted_value(
-        self, actions: tuple[Float[Array, "5"], Float[Array, "5"]], params: EnvParams
+        self, actions: tuple[Logits, Logits], params: EnvParams
     ) -> tuple[Float[Array, ""], Float[Array, ""]]:
         """Returns both players' un-normalised values; see `discounted_values`."""
         return discounted_values(*actions, params.payoff_matrix, params.gamma)
@@ -205,8 +203,8 @@ def memory_one_values(
 
 
 def discounted_values(
-    logits_1: Float[Array, "5"],
-    logits_2: Float[Array, "5"],
+    logits_1: Logits,
+    logits_2: Logits,
     payoff: Float[Array, "..."] | np.ndarray,
     gamma: Float[Array, ""] | float,
 ) -> tuple[Float[Array, ""], Float[Array, ""]]:

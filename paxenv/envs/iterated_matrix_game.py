@@ -14,7 +14,7 @@ from paxenv.environment import Environment, Frame
 from paxenv.game import game, make_game, makes
 from paxenv.params import GameParams, as_floats
 from paxenv.rendering import matrix_game as pictures
-from paxenv.types import Flag, Info, Picture, Reward, Statistics
+from paxenv.types import Flag, Info, Picture, Reward, Rewards, Statistics
 
 PRISONERS_DILEMMA = ((-1.0, -1.0), (-3.0, 0.0), (0.0, -3.0), (-2.0, -2.0))
 MAX_SELECTED_CELLS = 16
@@ -123,14 +123,8 @@ class IteratedMatrixGame(Environment):
         return (start, start), ()
 
     def step_game(
-        self,
-        draws: Any,
-        game: Any,
-        actions: tuple[Action, Action],
-        params: EnvParams,
-    ) -> tuple[
-        tuple[Observation, Observation], tuple[()], tuple[Reward, Reward], Flag, Info
-    ]:
+        self, draws: Any, game: Any, actions: tuple[Action, Action], params: EnvParams
+    ) -> tuple[tuple[Observation, Observation], tuple[()], Rewards, Flag, Info]:
         row = jnp.clip(actions[0], 0, self.num_actions[0] - 1)
         column = jnp.clip(actions[1], 0, self.num_actions[1] - 1)
         state = row * self.num_actions[1] + column

@@ -15,7 +15,7 @@ from paxenv.environment import Environment, Frame
 from paxenv.game import from_options, game, makes
 from paxenv.params import GameParams, as_floats, from_numbers
 from paxenv.rendering import tensor_game as pictures
-from paxenv.types import Flag, Info, Picture, Reward, Statistics
+from paxenv.types import Flag, Info, Picture, Reward, Rewards, Statistics
 
 MAX_PLAYERS = 30
 MAX_ONE_HOT = 2**16
@@ -148,7 +148,7 @@ class IteratedTensorGame(Environment, _NumPlayers):
 
     def step_game(
         self, draws: Any, game: Any, actions: tuple[Action, ...], params: EnvParams
-    ) -> tuple[tuple[Observation, ...], tuple[()], tuple[Reward, ...], Flag, Info]:
+    ) -> tuple[tuple[Observation, ...], tuple[()], Rewards, Flag, Info]:
         actions = tuple(
             jnp.clip(a, 0, n - 1)
             for a, n in zip(actions, self.num_actions, strict=True)
