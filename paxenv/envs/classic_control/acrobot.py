@@ -92,7 +92,6 @@ class Acrobot(problem.ControlProblem):
     num_inner_steps: int = 500
 
     name: ClassVar[str] = "Acrobot"
-    params_class = EnvParams
     coordinates = {
         **dict.fromkeys(("cos 1", "sin 1", "cos 2", "sin 2"), (-1.0, 1.0)),
         "velocity 1": (-MAX_VELOCITY_1, MAX_VELOCITY_1),
@@ -100,6 +99,10 @@ class Acrobot(problem.ControlProblem):
     }
     actions = ("torque -", "no torque", "torque +")
     num_draws = 4
+
+    @property
+    def default_params(self) -> EnvParams:
+        return EnvParams()
 
     def opening(self, draws: Float[Array, " draws"]) -> problem.State:
         return (2 * draws - 1) * jnp.float32(RESET_BOUND)

@@ -81,7 +81,6 @@ class CartPole(problem.ControlProblem):
     num_inner_steps: int = 500
 
     name: ClassVar[str] = "CartPole"
-    params_class = EnvParams
     coordinates = {
         "x": (-2 * X_THRESHOLD, 2 * X_THRESHOLD),
         "x velocity": (-np.inf, np.inf),
@@ -90,6 +89,10 @@ class CartPole(problem.ControlProblem):
     }
     actions = ("left", "right")
     num_draws = 4
+
+    @property
+    def default_params(self) -> EnvParams:
+        return EnvParams()
 
     def opening(self, draws: Float[Array, " draws"]) -> problem.State:
         return (2 * draws - 1) * jnp.float32(RESET_BOUND)

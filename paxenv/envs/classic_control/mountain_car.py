@@ -76,13 +76,16 @@ class MountainCar(problem.ControlProblem):
     num_inner_steps: int = 200
 
     name: ClassVar[str] = "MountainCar"
-    params_class = EnvParams
     coordinates = {
         "position": (MIN_POSITION, MAX_POSITION),
         "velocity": (-MAX_SPEED, MAX_SPEED),
     }
     actions = ("left", "none", "right")
     num_draws = 1
+
+    @property
+    def default_params(self) -> EnvParams:
+        return EnvParams()
 
     def opening(self, draws: Float[Array, " draws"]) -> problem.State:
         position = RESET_LOW + draws[0] * jnp.float32(RESET_HIGH - RESET_LOW)

@@ -73,7 +73,6 @@ class Pendulum(problem.ControlProblem):
     num_inner_steps: int = 200
 
     name: ClassVar[str] = "Pendulum"
-    params_class = EnvParams
     coordinates = {
         "cos": (-1.0, 1.0),
         "sin": (-1.0, 1.0),
@@ -83,6 +82,10 @@ class Pendulum(problem.ControlProblem):
 
     def make_action_space(self, player: int) -> gymnasium.Space:
         return gymnasium.spaces.Box(-MAX_TORQUE, MAX_TORQUE, (1,), np.float32)
+
+    @property
+    def default_params(self) -> EnvParams:
+        return EnvParams()
 
     def opening(self, draws: Float[Array, " draws"]) -> problem.State:
         return (2 * draws - 1) * jnp.array([jnp.pi, RESET_SPEED], jnp.float32)

@@ -11,7 +11,6 @@ from jaxtyping import Array, Float, Int, Key
 
 from paxenv import keys
 from paxenv.environment import Environment, Frame
-from paxenv.params import GameParams
 from paxenv.rendering import strokes
 from paxenv.types import Flag, Info, Reward
 
@@ -30,13 +29,11 @@ class ControlProblem(Environment):
     where the player does not see the state itself.
 
     Attributes:
-        params_class: The class of the problem's numbers.
         coordinates: Name, least and greatest value of each observed number.
         actions: The names of the actions, in order; () where actions are continuous.
         num_draws: How many random numbers an opening takes.
     """
 
-    params_class: ClassVar[type[GameParams]]
     coordinates: ClassVar[Mapping[str, tuple[float, float]]]
     actions: ClassVar[tuple[str, ...]] = ()
     num_draws: ClassVar[int]
@@ -44,10 +41,6 @@ class ControlProblem(Environment):
     @property
     def num_players(self) -> int:
         return 1
-
-    @property
-    def default_params(self) -> GameParams:
-        return self.params_class()
 
     def action_names(self, player: int = 0) -> tuple[str, ...]:
         """Returns the names of the actions, in order; () for continuous ones."""
