@@ -394,7 +394,7 @@ def native(env: Any) -> Any:
     )
 
 
-def where(condition: Flag, x: PyTree, y: PyTree) -> PyTree:
+def where(condition: Flag | bool, x: PyTree, y: PyTree) -> PyTree:
     """Returns the pytree `x` where a bool scalar holds and the pytree `y` elsewhere."""
     return jax.tree.map(lambda a, b: jnp.where(condition, a, b), x, y)
 

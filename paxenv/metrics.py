@@ -87,7 +87,9 @@ def rate(count: Num[Array, "*shape"], of: Int[Array, "..."]) -> Float[Array, "*s
 
 
 def count_by_state(
-    here: Bool[Array, " states"], hit: Bool[Array, ""] | Int[Array, ""], valid: Flag
+    here: Bool[Array, " states"],
+    hit: Bool[Array, ""] | Int[Array, ""],
+    valid: Flag | bool,
 ) -> tuple[Int[Array, " states"], Int[Array, " states"]]:
     """Returns int32 (visits, hits) `[states]` of one step.
 
@@ -110,7 +112,7 @@ def count_step(
     acc: Accumulator,
     states: Sequence[Bool[Array, " states"]],
     cooperated: Sequence[Flag],
-    valid: Flag,
+    valid: Flag | bool,
 ) -> Accumulator:
     """Returns `state_counts` with one step added.
 
