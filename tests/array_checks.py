@@ -5,8 +5,11 @@ All other values are left to the functions' own checks, whose messages tests rea
 
 import typing
 
-from beartype import beartype
+from beartype import BeartypeConf, beartype
 from jaxtyping import AbstractArray
+
+#: An int is a float, as type checkers have it.
+RULES = BeartypeConf(is_pep484_tower=True)
 
 
 def checked(function):
@@ -22,7 +25,7 @@ def checked(function):
     if function.__name__ == "__init__" or set(hints.values()) <= {typing.Any}:
         return function
     function.__annotations__ = hints
-    return beartype(function)
+    return beartype(function, conf=RULES)
 
 
 def names_arrays(hint):

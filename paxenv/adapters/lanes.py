@@ -98,7 +98,7 @@ class Ending(NamedTuple):
     totals: Totals
 
 
-def open_trial(env: Game, key: Key[Array, ""], e: Count | int, params: PyTree) -> Lane:
+def open_trial(env: Game, key: Key[Array, ""], e: keys.IntLike, params: PyTree) -> Lane:
     """Opens trial number `e` of the lane whose key is `key`."""
     sums = _zeros(jax.eval_shape(functools.partial(_first_step, env), params)[1])
     return _opened(env, key, e, keys.reset(keys.episode(key, e)), params, sums)
@@ -150,7 +150,7 @@ def statistics(env: Game, totals: Totals) -> Info:
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def open_one(env: Game, key: Key[Array, ""], e: Count | int, params: PyTree) -> Packed:
+def open_one(env: Game, key: Key[Array, ""], e: keys.IntLike, params: PyTree) -> Packed:
     """`open_trial`, compiled, packed."""
     return pack(open_trial(env, key, e, params))
 
