@@ -8,12 +8,12 @@ import gymnasium
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Key, PyTree
+from jaxtyping import Array, Key, Num, PyTree
 
 from paxenv import keys, spaces
 from paxenv.environment import Environment
 from paxenv.game import game
-from paxenv.types import Flag, Info, Reward
+from paxenv.types import Flag, Info
 
 LIMIT = "max_steps_in_episode"
 COMPOSITE = (gymnasium.spaces.Dict, gymnasium.spaces.Tuple)
@@ -68,7 +68,7 @@ class GymnaxGame(Environment):
 
     def step_game(
         self, draws: Any, game: PyTree, actions: PyTree, params: Any
-    ) -> tuple[PyTree, PyTree, Reward, Flag, Info]:
+    ) -> tuple[PyTree, PyTree, Num[Array, ""], Flag, Info]:
         obs, state, reward, ended = self.source.step_env(
             draws[1], game, actions, params
         )[:4]
