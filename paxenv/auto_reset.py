@@ -3,12 +3,13 @@
 import dataclasses
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 from flax import struct
+from jaxtyping import Array, Key, PRNGKeyArray, PyTree
 
 from paxenv import keys
 from paxenv.environment import Environment, EnvState, where
+from paxenv.types import Count, Flag, Info, Rewards
 
 
 class AutoResetState(struct.PyTreeNode):
@@ -21,8 +22,8 @@ class AutoResetState(struct.PyTreeNode):
     """
 
     env: EnvState
-    lane_key: jax.Array
-    e: jax.Array
+    lane_key: Key[Array, ""]
+    e: Count
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,7 +45,7 @@ class AutoResetWrapper:
             raise AttributeError(name)
         return getattr(self.env, name)
 
-    def reset(self, key: jax.Array, params: Any) -> tuple[Any, AutoResetState]:
+    def reset(self, key: PRNGKeyArray, params: Any) -> tuple[PyTree, AutoResetState]:
         """Opens trial 0 of the lane whose key is `key`."""
         lane_key = keys.typed(key)
         e = jnp.zeros((), jnp.int32)
@@ -52,8 +53,12 @@ class AutoResetWrapper:
         return obs, AutoResetState(env=state, lane_key=lane_key, e=e)
 
     def step(
-        self, key: Any, state: AutoResetState, actions: Any, params: Any
-    ) -> tuple[Any, AutoResetState, Any, jax.Array, dict[str, Any]]:
+        self,
+        key: PRNGKeyArray | None,
+        state: AutoResetState,
+        actions: PyTree,
+        params: Any,
+    ) -> tuple[PyTree, AutoResetState, Rewards, Flag, Info]:
         """Plays one joint action; see `Environment.step` for what comes back."""
         del key
         episode_key = keys.episode(state.lane_key, state.e)

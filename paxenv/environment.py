@@ -14,9 +14,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import struct
+from jaxtyping import Array, Key, PRNGKeyArray, PyTree
 
 from paxenv import keys, scalars, spaces
 from paxenv.metrics import Accumulator, reported_metrics
+from paxenv.types import Count, Flag, Info, Picture, Rewards, Statistics
 
 HORIZONS = ("truncate", "terminate")
 
@@ -33,9 +35,9 @@ class Frame(NamedTuple):
     """
 
     state: Any
-    obs: Any
-    actions: Any
-    rewards: Any
+    obs: PyTree
+    actions: PyTree
+    rewards: PyTree
     params: Any
 
 
@@ -50,10 +52,10 @@ class EnvState(struct.PyTreeNode):
         game: The game's own state, `()` where there is none.
     """
 
-    inner_t: jax.Array
-    outer_t: jax.Array
-    t: jax.Array
-    game: Any = ()
+    inner_t: Count
+    outer_t: Count
+    t: Count
+    game: PyTree = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -115,7 +117,7 @@ class Environment(abc.ABC):
     def make_action_space(self, player: int) -> gymnasium.Space:
         """Returns a new action space for one player."""
 
-    def draw(self, key: jax.Array) -> Any:
+    def draw(self, key: Key[Array, ""]) -> PyTree:
         """Returns all random numbers of one step and of one reset, from `key`.
 
         `step_game` and `reset_game` must not use the same words. The default is for
@@ -125,13 +127,13 @@ class Environment(abc.ABC):
         return ()
 
     @abc.abstractmethod
-    def reset_game(self, draws: Any, params: Any) -> tuple[Any, Any]:
+    def reset_game(self, draws: Any, params: Any) -> tuple[PyTree, PyTree]:
         """Opens an inner episode and returns (observations, game state)."""
 
     @abc.abstractmethod
     def step_game(
         self, draws: Any, game: Any, actions: Any, params: Any
-    ) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+    ) -> tuple[PyTree, PyTree, Rewards, Flag, Info]:
         """Plays one joint action by the rules.
 
         Returns:
@@ -147,18 +149,18 @@ class Environment(abc.ABC):
         return Accumulator(totals={}, carry=())
 
     def metrics_update(
-        self, acc: Accumulator, obs_before: Any, actions: Any, info: dict[str, Any]
+        self, acc: Accumulator, obs_before: PyTree, actions: PyTree, info: Info
     ) -> Accumulator:
         """Returns `acc` with one step added; steps that are not valid add nothing."""
         del obs_before, actions, info
         return acc
 
-    def metrics_final(self, acc: Accumulator) -> dict[str, jax.Array]:
+    def metrics_final(self, acc: Accumulator) -> Statistics:
         """Returns named statistics; `acc.totals` may be a sum over games."""
         del acc
         return {}
 
-    def logged(self, info: dict[str, Any]) -> dict[str, Any]:
+    def logged(self, info: Info) -> dict[str, Any]:
         """Returns what experiments report of a step by its mean over an episode.
 
         That is what `step_game` gives under `log` and, if `reports_metrics`, its other
@@ -176,7 +178,7 @@ class Environment(abc.ABC):
         """Returns one game as text."""
         raise NotImplementedError(f"{self.name} has no text picture")
 
-    def render_rgb(self, frame: Frame) -> np.ndarray:
+    def render_rgb(self, frame: Frame) -> Picture:
         """Returns one game as a picture, uint8 `[height, width, 3]`."""
         raise NotImplementedError(f"{self.name} has no picture")
 
@@ -210,7 +212,7 @@ class Environment(abc.ABC):
             raise ValueError(f"unknown params {unknown}: this game has {names}")
         return type(self.default_params)(**{name: axes.get(name) for name in names})
 
-    def reset(self, key: jax.Array, params: Any) -> tuple[Any, EnvState]:
+    def reset(self, key: PRNGKeyArray, params: Any) -> tuple[PyTree, EnvState]:
         """Opens a trial and returns (observations, state).
 
         Args:
@@ -222,8 +224,8 @@ class Environment(abc.ABC):
         return obs, EnvState(inner_t=zero, outer_t=zero, t=zero, game=game)
 
     def step(
-        self, key: jax.Array, state: EnvState, actions: Any, params: Any
-    ) -> tuple[Any, EnvState, Any, jax.Array, dict[str, Any]]:
+        self, key: PRNGKeyArray, state: EnvState, actions: PyTree, params: Any
+    ) -> tuple[PyTree, EnvState, Rewards, Flag, Info]:
         """Plays one joint action in the flat view: inner episodes follow each other.
 
         Does not reset after the trial: a step after its end changes nothing, pays 0,
@@ -262,8 +264,8 @@ class Environment(abc.ABC):
         return obs, state, rewards, done, info
 
     def begin_episode(
-        self, key: jax.Array, state: EnvState, params: Any
-    ) -> tuple[Any, EnvState]:
+        self, key: PRNGKeyArray, state: EnvState, params: Any
+    ) -> tuple[PyTree, EnvState]:
         """Opens the next inner episode in the nested view, unless the trial is over.
 
         Args:
@@ -280,8 +282,8 @@ class Environment(abc.ABC):
         return obs, where(state.outer_t < self.num_outer_steps, opened, state)
 
     def step_inner(
-        self, key: jax.Array, state: EnvState, actions: Any, params: Any
-    ) -> tuple[Any, EnvState, Any, jax.Array, dict[str, Any]]:
+        self, key: PRNGKeyArray, state: EnvState, actions: PyTree, params: Any
+    ) -> tuple[PyTree, EnvState, Rewards, Flag, Info]:
         """Plays one joint action in the nested view: never crosses a boundary.
 
         As `step`, but after an inner episode has ended it is a no-op until
@@ -392,7 +394,7 @@ def native(env: Any) -> Any:
     )
 
 
-def where(condition: jax.Array, x: Any, y: Any) -> Any:
+def where(condition: Flag | bool, x: PyTree, y: PyTree) -> PyTree:
     """Returns the pytree `x` where a bool scalar holds and the pytree `y` elsewhere."""
     return jax.tree.map(lambda a, b: jnp.where(condition, a, b), x, y)
 

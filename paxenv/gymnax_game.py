@@ -8,10 +8,12 @@ import gymnasium
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Key, Num, PyTree
 
 from paxenv import keys, spaces
 from paxenv.environment import Environment
 from paxenv.game import game
+from paxenv.types import Flag, Info
 
 LIMIT = "max_steps_in_episode"
 COMPOSITE = (gymnasium.spaces.Dict, gymnasium.spaces.Tuple)
@@ -44,7 +46,7 @@ class GymnaxGame(Environment):
         return str(getattr(self.source, "name", type(self.source).__name__))
 
     @property
-    def default_params(self) -> Any:
+    def default_params(self) -> PyTree:
         """The environment's default numbers, as arrays."""
         return _arrays(getattr(self.source, "default_params", ()))
 
@@ -56,17 +58,17 @@ class GymnaxGame(Environment):
         del player
         return copy.deepcopy(self.actions)
 
-    def draw(self, key: jax.Array) -> Any:
+    def draw(self, key: Key[Array, ""]) -> tuple[Key[Array, ""], Key[Array, ""]]:
         """Returns one key of the game's own for its opening, and one for a step."""
         return keys.own(key, 0), keys.own(key, 1)
 
-    def reset_game(self, draws: Any, params: Any) -> tuple[Any, Any]:
+    def reset_game(self, draws: Any, params: Any) -> tuple[PyTree, PyTree]:
         obs, state = self.source.reset_env(draws[0], params)
         return self._seen(obs), self._kept(state)
 
     def step_game(
-        self, draws: Any, game: Any, actions: Any, params: Any
-    ) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+        self, draws: Any, game: PyTree, actions: PyTree, params: Any
+    ) -> tuple[PyTree, PyTree, Num[Array, ""], Flag, Info]:
         obs, state, reward, ended = self.source.step_env(
             draws[1], game, actions, params
         )[:4]
@@ -90,8 +92,8 @@ class GymnaxGame(Environment):
 
 
 def from_gymnax(
-    env: Any, params: Any = None, *, num_inner_steps: int | None = None
-) -> tuple[GymnaxGame, Any]:
+    env: Any, params: PyTree = None, *, num_inner_steps: int | None = None
+) -> tuple[GymnaxGame, PyTree]:
     """Makes a native game of one player from an environment of gymnax, or one like it.
 
     What is needed of `env` are `reset_env(key, params)`, `step_env(key, state, action,

@@ -26,7 +26,7 @@ its `reset_game` and its `step_game` use disjoint words.
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, Key, UInt32
+from jaxtyping import Array, Float, Int, Integer, Key, UInt32
 
 from paxenv import scalars, threefry
 
@@ -37,10 +37,10 @@ SEATING = 2**17
 #: number of a trial is as large, since these have 31 bits.
 WIDE_SEED = 2**31
 
-IntLike = int | Int[Array, "..."]
+IntLike = int | np.integer | Integer[Array, "..."]
 
 
-def typed(key: jax.Array) -> jax.Array:
+def typed(key: jax.Array) -> Key[Array, "..."]:
     """Returns `key` as a typed key; raw `jax.random.PRNGKey` arrays are accepted.
 
     Raises:

@@ -6,7 +6,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from flax import struct
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int, Num, PyTree
+
+from paxenv.types import Flag
 
 
 class Accumulator(struct.PyTreeNode):
@@ -18,8 +20,8 @@ class Accumulator(struct.PyTreeNode):
         carry: What the game must remember from step to step; never summed.
     """
 
-    totals: Any
-    carry: Any = ()
+    totals: PyTree
+    carry: PyTree = ()
 
 
 def welfare(returns: Float[Array, "... players"]) -> Float[Array, "..."]:
@@ -79,14 +81,16 @@ def _float(x: jax.Array) -> jax.Array:
     return x.astype(jnp.result_type(float))
 
 
-def rate(count: Int[Array, "*shape"], of: Int[Array, "..."]) -> Float[Array, "*shape"]:
+def rate(count: Num[Array, "*shape"], of: Int[Array, "..."]) -> Float[Array, "*shape"]:
     """Returns count / of, which may broadcast, and NaN where nothing was counted."""
     return jnp.where(of > 0, count / jnp.maximum(of, 1), jnp.nan)
 
 
 def count_by_state(
-    here: jax.Array, hit: jax.Array, valid: jax.Array
-) -> tuple[jax.Array, jax.Array]:
+    here: Bool[Array, " states"],
+    hit: Bool[Array, ""] | Int[Array, ""],
+    valid: Flag | bool,
+) -> tuple[Int[Array, " states"], Int[Array, " states"]]:
     """Returns int32 (visits, hits) `[states]` of one step.
 
     Args:
@@ -106,9 +110,9 @@ def state_counts(num_players: int, num_states: int) -> Accumulator:
 
 def count_step(
     acc: Accumulator,
-    states: Sequence[jax.Array],
-    cooperated: Sequence[jax.Array],
-    valid: jax.Array,
+    states: Sequence[Bool[Array, " states"]],
+    cooperated: Sequence[Flag],
+    valid: Flag | bool,
 ) -> Accumulator:
     """Returns `state_counts` with one step added.
 

@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import core
+from jaxtyping import Array, Bool, Float, PyTree
 
 
 class Flagged(NamedTuple):
@@ -22,11 +23,11 @@ class Flagged(NamedTuple):
         missing: Of the same shape.
     """
 
-    values: jax.Array
-    missing: jax.Array
+    values: Float[Array, "*shape"]
+    missing: Bool[Array, "*shape"]
 
 
-def flagged(tree: Any) -> Any:
+def flagged(tree: PyTree) -> PyTree:
     """Returns a pytree without NaN: each of its floats is `Flagged`."""
 
     def leaf(x: jax.Array) -> Any:
@@ -38,7 +39,7 @@ def flagged(tree: Any) -> Any:
     return jax.tree.map(leaf, tree)
 
 
-def restored(tree: Any) -> Any:
+def restored(tree: PyTree) -> PyTree:
     """Returns what was flagged, with NaN where a number is missing; inside programs."""
 
     def leaf(x: Any) -> Any:
@@ -47,7 +48,7 @@ def restored(tree: Any) -> Any:
     return jax.tree.map(leaf, tree, is_leaf=_is_flagged)
 
 
-def on_host(tree: Any) -> Any:
+def on_host(tree: PyTree) -> PyTree:
     """Returns what was flagged, in NumPy, with NaN where a number is missing."""
 
     def leaf(x: Any) -> np.ndarray:
@@ -58,7 +59,7 @@ def on_host(tree: Any) -> Any:
     return jax.tree.map(leaf, tree, is_leaf=_is_flagged)
 
 
-def on_device(tree: Any) -> Any:
+def on_device(tree: PyTree) -> PyTree:
     """Returns what was flagged, on the device, with NaN where a number is missing."""
     if any(isinstance(x, core.Tracer) for x in jax.tree.leaves(tree)):
         return restored(tree)

@@ -4,10 +4,10 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import struct
+from jaxtyping import Array, Float
 
 from paxenv.registry import unknown_option
 
@@ -26,7 +26,7 @@ class GameParams(struct.PyTreeNode):
             a step; read only by games built with `random_ends=True`.
     """
 
-    continuation_prob: jax.Array = struct.field(default=0.96, kw_only=True)  # type: ignore
+    continuation_prob: Float[Array, ""] = struct.field(default=0.96, kw_only=True)  # type: ignore
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
@@ -41,7 +41,7 @@ def as_array(value: object) -> object:
     return value
 
 
-def as_floats(value: Any) -> jax.Array:
+def as_floats(value: Any) -> Float[Array, "..."]:
     """Returns numbers as a JAX array of floats; floats keep their dtype."""
     array = jnp.asarray(as_array(value))
     return array.astype(jnp.result_type(array, float))
@@ -62,8 +62,9 @@ def from_numbers(kind: type[Params], numbers: Mapping[str, Any]) -> Params:
     for name in numbers:
         if name not in known:
             raise unknown_option(kind.__name__, name, known)
-    if "continuation_prob" in numbers:
-        probability("continuation_prob", numbers["continuation_prob"])
+    name = "continuation_prob"
+    if name in numbers:
+        numbers = {**numbers, name: probability(name, numbers[name])}
     return kind(**{name: as_floats(value) for name, value in numbers.items()})
 
 

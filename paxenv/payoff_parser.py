@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import yaml
+from jaxtyping import Bool, Float64
 
 LARGEST = float(np.finfo(np.float32).max)
 AXES = ("row", "column", "player")
@@ -24,8 +25,8 @@ def parse_table(
     *,
     name: str = "payoff",
     form: str = "",
-    unused: np.ndarray | None = None,
-) -> np.ndarray:
+    unused: Bool[np.ndarray, "..."] | None = None,
+) -> Float64[np.ndarray, "..."]:
     """Returns a rectangular table of finite numbers, float64.
 
     Args:

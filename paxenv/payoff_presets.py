@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 
 import numpy as np
+from jaxtyping import Float64
 
 from paxenv.payoff_parser import PayoffError
 
@@ -34,7 +35,7 @@ class Preset:
     aliases: tuple[str, ...] = ()
 
     @property
-    def payoff(self) -> np.ndarray:
+    def payoff(self) -> Float64[np.ndarray, "A_0 A_1 2"]:
         """Rewards as a new array, float64 `[A_0, A_1, 2]`."""
         return np.array(self.table, dtype=float)
 
@@ -65,7 +66,9 @@ def preset(name: str) -> Preset:
     )
 
 
-def role_payoffs(payoff: np.ndarray) -> tuple[tuple[float, ...], tuple[float, ...]]:
+def role_payoffs(
+    payoff: Float64[np.ndarray, "2 2 2"],
+) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Returns (R, S, T, P) of each player of a game of two actions, `[2, 2, 2]`."""
     one, two = payoff[..., 0].ravel(), payoff[..., 1].T.ravel()
     return tuple(map(float, one)), tuple(map(float, two))

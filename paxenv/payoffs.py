@@ -11,6 +11,7 @@ import warnings
 from typing import Any
 
 import numpy as np
+from jaxtyping import Float64
 
 from paxenv.payoff_parser import (
     PayoffError,
@@ -46,6 +47,9 @@ __all__ = [
     "preset",
 ]
 
+#: Rewards of a two-player game.
+Payoff = Float64[np.ndarray, "A_0 A_1 2"]
+
 JOINT_ACTIONS = ("CC", "CD", "DC", "DD")
 FORM = (
     "one row for each of CC, CD, DC, DD and one column for each player, such as "
@@ -58,7 +62,7 @@ class DilemmaWarning(UserWarning):
     """A game named after a dilemma was given a payoff that is not one."""
 
 
-def parse_payoff(value: Any, num_actions: tuple[int, int] | None = None) -> np.ndarray:
+def parse_payoff(value: Any, num_actions: tuple[int, int] | None = None) -> Payoff:
     """Returns the payoff of a two-player game, float64 `[A_0, A_1, 2]`.
 
     Args:
@@ -92,7 +96,9 @@ def parse_payoff(value: Any, num_actions: tuple[int, int] | None = None) -> np.n
     )
 
 
-def parse_tensor(value: Any, num_actions: tuple[int, ...]) -> np.ndarray:
+def parse_tensor(
+    value: Any, num_actions: tuple[int, ...]
+) -> Float64[np.ndarray, "..."]:
     """Returns the payoff of an N-player game, float64.
 
     Args:
@@ -120,7 +126,7 @@ def parse_tensor(value: Any, num_actions: tuple[int, ...]) -> np.ndarray:
 
 def named_payoff(
     value: Any, game: str | None, num_actions: tuple[int, int] | None = None
-) -> np.ndarray:
+) -> Payoff:
     """Returns the payoff of a game that is named after a preset.
 
     Args:
@@ -135,8 +141,8 @@ def named_payoff(
     table = parse_payoff((game or "IPD") if value is None else value, num_actions)
     notice = dilemma_notice(game, table) if game else None
     if notice:
-        # user -> paxenv.make -> the game's make -> here
-        warnings.warn(notice, DilemmaWarning, stacklevel=4)
+        # user -> paxenv.make -> the game's make, decorated -> here
+        warnings.warn(notice, DilemmaWarning, stacklevel=5)
     return table
 
 
@@ -214,7 +220,7 @@ def dilemma_notice(name: str, payoff: Any) -> str | None:
 
 def donation_table(
     num_players: int, benefit: float = 2.0, cost: float = 1.0
-) -> np.ndarray:
+) -> Float64[np.ndarray, "rows 2"]:
     """Returns the counts table of an N-player donation game, float64 `[N + 1, 2]`.
 
     A player earns `benefit` for each other who cooperates, and `cost` for defecting.

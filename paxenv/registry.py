@@ -5,7 +5,8 @@ import difflib
 import importlib
 import inspect
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from types import ModuleType
 from typing import Any
 
 from paxenv import platforms
@@ -42,7 +43,7 @@ class GameSpec:
     opponent: str = "Random"
     summary: str = ""
 
-    def load(self) -> Any:
+    def load(self) -> Callable[..., tuple[Any, Any]]:
         """Imports and returns the game's make function."""
         module, _, attribute = self.entry_point.partition(":")
         return getattr(importlib.import_module(module), attribute)
@@ -64,7 +65,7 @@ class UnknownOptionError(TypeError, ValueError):
 _GAMES: dict[str, GameSpec] = {}
 
 
-def import_agents(module: str = "") -> Any:
+def import_agents(module: str = "") -> ModuleType:
     """Returns `paxenv_agents` or a module of it.
 
     Agents lie above games. Adapters that seat agents get them here, when they need

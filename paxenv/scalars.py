@@ -39,7 +39,7 @@ def whole(value: Any) -> Any:
     return number
 
 
-def settle(config: Any) -> None:
+def settle(config: object) -> None:
     """Makes the numbers of a frozen dataclass Python's own, by its annotations.
 
     Fields of whole numbers take any number that is whole; so do tuples of them. What is

@@ -6,10 +6,12 @@ from typing import Any
 import gymnasium
 import jax
 import jax.numpy as jnp
+from jaxtyping import Array, Int, PRNGKeyArray, PyTree
 
 from paxenv import keys
 from paxenv.environment import Environment
 from paxenv.metrics import Accumulator
+from paxenv.types import Flag, Info, Rewards
 from paxenv.wrapped_state import WrappedState
 
 
@@ -21,7 +23,7 @@ class ShuffledState(WrappedState):
         seats: The seat of each role, int32 `[N]`.
     """
 
-    seats: jax.Array
+    seats: Int[Array, " players"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,7 +66,7 @@ class ShuffledPlayers:
         """Returns the action space, that of all players."""
         return self.env.action_space(player)
 
-    def reset(self, key: jax.Array, params: Any) -> tuple[Any, ShuffledState]:
+    def reset(self, key: PRNGKeyArray, params: Any) -> tuple[PyTree, ShuffledState]:
         """Opens a trial with other seats; see `Environment.reset`."""
         key = keys.typed(key)
         obs, env_state = self.env.reset(key, params)
@@ -73,26 +75,26 @@ class ShuffledPlayers:
         return by_role(seats, obs), ShuffledState(env_state, seats)
 
     def step(
-        self, key: jax.Array, state: ShuffledState, actions: Any, params: Any
-    ) -> tuple[Any, ShuffledState, Any, jax.Array, dict[str, Any]]:
+        self, key: PRNGKeyArray, state: ShuffledState, actions: PyTree, params: Any
+    ) -> tuple[PyTree, ShuffledState, Rewards, Flag, Info]:
         """Plays one joint action in the flat view; see `Environment.step`."""
         return self._played(self.env.step, key, state, actions, params)
 
     def step_inner(
-        self, key: jax.Array, state: ShuffledState, actions: Any, params: Any
-    ) -> tuple[Any, ShuffledState, Any, jax.Array, dict[str, Any]]:
+        self, key: PRNGKeyArray, state: ShuffledState, actions: PyTree, params: Any
+    ) -> tuple[PyTree, ShuffledState, Rewards, Flag, Info]:
         """Plays one joint action in the nested view; see `Environment.step_inner`."""
         return self._played(self.env.step_inner, key, state, actions, params)
 
     def begin_episode(
-        self, key: jax.Array, state: ShuffledState, params: Any
-    ) -> tuple[Any, ShuffledState]:
+        self, key: PRNGKeyArray, state: ShuffledState, params: Any
+    ) -> tuple[PyTree, ShuffledState]:
         """Opens the next inner episode; see `Environment.begin_episode`."""
         obs, env_state = self.env.begin_episode(key, state.env, params)
         return by_role(state.seats, obs), state.replace(env=env_state)
 
     def metrics_update(
-        self, acc: Accumulator, obs_before: Any, actions: Any, info: dict[str, Any]
+        self, acc: Accumulator, obs_before: PyTree, actions: PyTree, info: Info
     ) -> Accumulator:
         """Returns the game's statistics, by seat, with one step added."""
         seats = info["seats"]
@@ -102,7 +104,7 @@ class ShuffledPlayers:
 
     def _played(
         self, step: Any, key: Any, state: ShuffledState, actions: Any, params: Any
-    ) -> tuple[Any, ShuffledState, Any, jax.Array, dict[str, Any]]:
+    ) -> tuple[PyTree, ShuffledState, Rewards, Flag, Info]:
         seats = state.seats
         obs, env_state, rewards, done, info = step(
             key, state.env, by_seat(seats, actions), params
@@ -113,12 +115,16 @@ class ShuffledPlayers:
         return by_role(seats, obs), after, by_role(seats, rewards), done, info
 
 
-def by_role(seats: jax.Array, values: tuple[Any, ...]) -> tuple[Any, ...]:
+def by_role(
+    seats: Int[Array, " players"], values: tuple[PyTree, ...]
+) -> tuple[PyTree, ...]:
     """Returns values in the order of the roles from values in that of the seats."""
     return _picked(seats, values)
 
 
-def by_seat(seats: jax.Array, values: tuple[Any, ...]) -> tuple[Any, ...]:
+def by_seat(
+    seats: Int[Array, " players"], values: tuple[PyTree, ...]
+) -> tuple[PyTree, ...]:
     """Returns values in the order of the seats from values in that of the roles."""
     return _picked(jnp.argsort(seats), values)
 

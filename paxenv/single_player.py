@@ -6,12 +6,13 @@ from typing import Any
 
 import gymnasium
 import jax
-import numpy as np
 from flax import struct
+from jaxtyping import PRNGKeyArray, PyTree
 
 from paxenv import keys
 from paxenv.environment import Environment, Frame, checked_player, native, where
 from paxenv.metrics import Accumulator
+from paxenv.types import Flag, Info, Picture, Reward, Statistics
 from paxenv.wording import counted
 from paxenv.wrapped_state import WrappedState
 
@@ -28,7 +29,7 @@ class SinglePlayerParams(struct.PyTreeNode):
     """
 
     game: Any
-    co_players: Any
+    co_players: PyTree
 
 
 class SinglePlayerState(WrappedState):
@@ -42,9 +43,9 @@ class SinglePlayerState(WrappedState):
             does.
     """
 
-    observations: Any
-    memories: Any
-    learning: Any = ()
+    observations: tuple[PyTree, ...]
+    memories: tuple[PyTree, ...]
+    learning: PyTree = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -178,12 +179,16 @@ class SinglePlayer:
         """Returns the seat's action space; the only player is 0."""
         return self.env.action_space(self._seat(player))
 
-    def joint_action(self, action: Any, opponent_action: Any) -> tuple[Any, ...]:
+    def joint_action(
+        self, action: PyTree, opponent_action: PyTree
+    ) -> tuple[PyTree, ...]:
         """Returns the game's joint action from ours and `info["opponent_action"]`."""
         others = (opponent_action,) if len(self.seats) == 1 else opponent_action
         return (*others[: self.player], action, *others[self.player :])
 
-    def reset(self, key: jax.Array, params: SinglePlayerParams) -> tuple[Any, Any]:
+    def reset(
+        self, key: PRNGKeyArray, params: SinglePlayerParams
+    ) -> tuple[PyTree, SinglePlayerState]:
         """Opens a trial and returns (observation, state); see `Environment.reset`."""
         key = keys.typed(key)
         observations, env_state = self.env.reset(key, params.game)
@@ -204,11 +209,11 @@ class SinglePlayer:
 
     def step(
         self,
-        key: jax.Array,
+        key: PRNGKeyArray,
         state: SinglePlayerState,
-        action: Any,
+        action: PyTree,
         params: SinglePlayerParams,
-    ) -> tuple[Any, SinglePlayerState, jax.Array, jax.Array, dict[str, Any]]:
+    ) -> tuple[PyTree, SinglePlayerState, Reward, Flag, Info]:
         """Plays one action in the flat view; see `Environment.step`."""
         obs, state, reward, done, info = self._play(
             self.env.step, key, state, action, params
@@ -220,17 +225,17 @@ class SinglePlayer:
 
     def step_inner(
         self,
-        key: jax.Array,
+        key: PRNGKeyArray,
         state: SinglePlayerState,
-        action: Any,
+        action: PyTree,
         params: SinglePlayerParams,
-    ) -> tuple[Any, SinglePlayerState, jax.Array, jax.Array, dict[str, Any]]:
+    ) -> tuple[PyTree, SinglePlayerState, Reward, Flag, Info]:
         """Plays one action in the nested view; see `Environment.step_inner`."""
         return self._play(self.env.step_inner, key, state, action, params)
 
     def begin_episode(
-        self, key: jax.Array, state: SinglePlayerState, params: SinglePlayerParams
-    ) -> tuple[Any, SinglePlayerState]:
+        self, key: PRNGKeyArray, state: SinglePlayerState, params: SinglePlayerParams
+    ) -> tuple[PyTree, SinglePlayerState]:
         """Opens the next inner episode; see `Environment.begin_episode`."""
         observations, env_state = self.env.begin_episode(key, state.env, params.game)
         goes_on = state.outer_t < self.num_outer_steps
@@ -243,18 +248,18 @@ class SinglePlayer:
         return self.env.metrics_init()
 
     def metrics_update(
-        self, acc: Accumulator, obs_before: Any, action: Any, info: dict[str, Any]
+        self, acc: Accumulator, obs_before: PyTree, action: PyTree, info: Info
     ) -> Accumulator:
         """Returns the statistics of all players with one step added."""
         del obs_before
         joint_action = self.joint_action(action, info["opponent_action"])
         return self.env.metrics_update(acc, info["obs_before"], joint_action, info)
 
-    def metrics_final(self, acc: Accumulator) -> dict[str, jax.Array]:
+    def metrics_final(self, acc: Accumulator) -> Statistics:
         """Returns the game's named statistics."""
         return self.env.metrics_final(acc)
 
-    def logged(self, info: dict[str, Any]) -> dict[str, Any]:
+    def logged(self, info: Info) -> dict[str, Any]:
         """Returns what the game reports of a step, of all its players."""
         return self.env.logged(info)
 
@@ -262,7 +267,7 @@ class SinglePlayer:
         """Returns the whole game as text; see `game_frame`."""
         return self.env.render_ansi(self.game_frame(frame))
 
-    def render_rgb(self, frame: Frame) -> np.ndarray:
+    def render_rgb(self, frame: Frame) -> Picture:
         """Returns the whole game as a picture; see `game_frame`."""
         return self.env.render_rgb(self.game_frame(frame))
 

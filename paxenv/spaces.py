@@ -1,11 +1,10 @@
 """Observation spaces of games whose observation is one of n states, and back."""
 
-from typing import Any
-
 import gymnasium
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Bool, Int, Int8, Shaped
 
 ENCODINGS = ("one_hot", "index")
 
@@ -24,7 +23,9 @@ class OneHot(gymnasium.spaces.Box):
     def __init__(self, n: int, seed: int | np.random.Generator | None = None) -> None:
         super().__init__(0, 1, (n,), np.int8, seed)
 
-    def sample(self, mask: Any = None, probability: Any = None) -> np.ndarray:
+    def sample(
+        self, mask: None = None, probability: None = None
+    ) -> Int8[np.ndarray, " states"]:
         """Returns a random state; a Box takes neither mask nor probability."""
         if mask is not None or probability is not None:
             return super().sample(mask=mask, probability=probability)
@@ -54,14 +55,18 @@ def state_space(num_states: int, encoding: str) -> gymnasium.Space:
     return OneHot(num_states)
 
 
-def encode_state(state: jax.Array, num_states: int, encoding: str) -> jax.Array:
+def encode_state(
+    state: Int[Array, ""] | int, num_states: int, encoding: str
+) -> Int[Array, ""] | Int8[Array, " states"]:
     """Returns a state (int32 scalar) as a member of `state_space`."""
     if encoding == "index":
         return jnp.asarray(state, jnp.int32)
     return (jnp.arange(num_states) == state).astype(jnp.int8)
 
 
-def decode_state(obs: jax.Array, space: gymnasium.Space) -> jax.Array:
+def decode_state(
+    obs: Shaped[Array, "..."] | np.ndarray, space: gymnasium.Space
+) -> Int[Array, "..."]:
     """Returns the state (int32) behind observations of a `state_space`.
 
     Leading axes are kept: an index space gives `obs`, a one-hot space the position
@@ -73,7 +78,9 @@ def decode_state(obs: jax.Array, space: gymnasium.Space) -> jax.Array:
     return jnp.sum(jnp.asarray(obs, jnp.int32) * positions, axis=-1)
 
 
-def state_mask(obs: jax.Array, space: gymnasium.Space) -> jax.Array:
+def state_mask(
+    obs: Shaped[Array, "..."] | np.ndarray, space: gymnasium.Space
+) -> Bool[Array, "... states"]:
     """Returns which state an observation of a `state_space` is, bool `[..., n]`."""
     if isinstance(space, gymnasium.spaces.Discrete):
         return jnp.asarray(obs)[..., None] == jnp.arange(int(space.n))

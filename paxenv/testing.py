@@ -8,6 +8,7 @@ import gymnasium
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import PyTree
 
 from paxenv import keys, spaces
 from paxenv.environment import native
@@ -57,7 +58,7 @@ class _Trial(NamedTuple):
     begun: Any
 
 
-def check_env(env: Any, params: Any = None, *, seed: int = 0) -> None:
+def check_env(env: Any, params: PyTree = None, *, seed: int = 0) -> None:
     """Plays one whole trial with random actions and checks every promise of a game.
 
     The promises: the game is hashable and equal to one built alike; its params are

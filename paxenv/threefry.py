@@ -10,7 +10,7 @@ Source: Salmon et al., Parallel Random Numbers: As Easy as 1, 2, 3 (2011), secti
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Int, Key, UInt32
+from jaxtyping import Array, UInt32
 
 NAME = "threefry2x32"
 NUM_GROUPS = 5
@@ -21,7 +21,7 @@ PARITY = 0x1BD11BDA
 Word = UInt32[Array, ""]
 
 
-def fold_in(key: Key[Array, ""], data: int | Int[Array, ""]) -> Key[Array, ""]:
+def fold_in(key: jax.Array, data: int | np.integer | jax.Array) -> jax.Array:
     """Returns `jax.random.fold_in(key, data)`: the same key, whatever the generator.
 
     Keys of other generators and raw keys are left to JAX, as are errors.

@@ -4,9 +4,11 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jaxtyping import Array, Bool, PRNGKeyArray, PyTree
 
 from paxenv import keys
 from paxenv.environment import Environment, where
+from paxenv.types import Info
 
 
 class Replay(NamedTuple):
@@ -22,11 +24,11 @@ class Replay(NamedTuple):
             trial, the trial's opening observation.
     """
 
-    obs: Any
-    rewards: Any
-    done: jax.Array
-    info: dict[str, Any]
-    obs_before: Any
+    obs: PyTree
+    rewards: PyTree
+    done: Bool[Array, " T"]
+    info: Info
+    obs_before: PyTree
 
 
 def replay(
@@ -34,9 +36,9 @@ def replay(
     params: Any,
     seed: int | None = None,
     lane: int = 0,
-    actions: Any = None,
+    actions: PyTree = None,
     *,
-    lane_key: jax.Array | None = None,
+    lane_key: PRNGKeyArray | None = None,
     episode: int = 0,
 ) -> Replay:
     """Replays joint actions in one lane, crossing trials by itself.

@@ -1,7 +1,7 @@
 """The clock of a game, read through the state of a wrapper around it."""
 
-import jax
 from flax import struct
+from jaxtyping import Array, Int
 
 from paxenv.environment import EnvState
 
@@ -16,16 +16,16 @@ class WrappedState(struct.PyTreeNode):
     env: EnvState
 
     @property
-    def inner_t(self) -> jax.Array:
+    def inner_t(self) -> Int[Array, "*games"]:
         """Steps taken in this inner episode."""
         return self.env.inner_t
 
     @property
-    def outer_t(self) -> jax.Array:
+    def outer_t(self) -> Int[Array, "*games"]:
         """Inner episodes that have ended."""
         return self.env.outer_t
 
     @property
-    def t(self) -> jax.Array:
+    def t(self) -> Int[Array, "*games"]:
         """Valid steps of the trial."""
         return self.env.t

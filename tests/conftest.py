@@ -28,7 +28,9 @@ os.environ.setdefault(
     "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true",
 )
 
-# Shapes and dtypes in the signatures of pure functions are checked in every test.
+# Shapes and dtypes in signatures are checked in every test, and in pure functions all
+# other types too: the hook that is installed last comes first.
+install_import_hook("paxenv", "array_checks.checked")
 install_import_hook(
     ["paxenv.envs.coin_metrics", "paxenv.envs.coin_views", "paxenv_agents.ops"],
     "beartype.beartype",

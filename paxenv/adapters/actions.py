@@ -4,12 +4,15 @@ from typing import Any
 
 import gymnasium
 import numpy as np
+from jaxtyping import Bool, Shaped
 
 #: Kinds of dtypes that hold numbers: bool, signed, unsigned, float.
 NUMBERS = "biuf"
 
 
-def checked_action(action: Any, space: gymnasium.Space, player: str) -> Any:
+def checked_action(
+    action: Any, space: gymnasium.Space, player: str
+) -> Shaped[np.ndarray, "..."] | np.generic:
     """Returns one action in its space's dtype.
 
     Whole numbers in floats are accepted by discrete spaces, fractions are not.
@@ -37,7 +40,7 @@ def checked_action(action: Any, space: gymnasium.Space, player: str) -> Any:
 
 def checked_actions(
     actions: Any, space: gymnasium.Space, num_lanes: int, player: str
-) -> tuple[np.ndarray, np.ndarray]:
+) -> tuple[Shaped[np.ndarray, "lanes ..."], Bool[np.ndarray, " lanes"]]:
     """Returns a batch of actions on the host, and which lanes' are in the space.
 
     Args:
@@ -60,7 +63,7 @@ def checked_actions(
     return values, np.asarray(inside.all(axis=1))
 
 
-def on_host(actions: Any) -> np.ndarray:
+def on_host(actions: Any) -> Shaped[np.ndarray, "..."]:
     """Returns numbers, a JAX array or a Torch tensor as a NumPy array."""
     if hasattr(actions, "detach"):
         actions = actions.detach().cpu()

@@ -3,6 +3,7 @@
 from typing import Any
 
 import gymnasium
+from jaxtyping import PyTree
 
 from paxenv import registry
 from paxenv.adapters import infos, pictures
@@ -10,6 +11,7 @@ from paxenv.adapters.actions import checked_action
 from paxenv.adapters.forking import StaysUnforked, check_not_forked
 from paxenv.adapters.horizons import HasHorizon
 from paxenv.adapters.stream import Stream, as_observation, as_space
+from paxenv.types import Info, Picture
 
 
 class GymnasiumEnv(  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -47,10 +49,7 @@ class GymnasiumEnv(  # pyright: ignore[reportIncompatibleVariableOverride]
             step and a picture of an environment that was carried into one.
     """
 
-    metadata = {
-        "render_modes": pictures.RENDER_MODES,
-        "render_fps": pictures.RENDER_FPS,
-    }
+    metadata = {**pictures.METADATA}
 
     def __init__(
         self,
@@ -75,13 +74,13 @@ class GymnasiumEnv(  # pyright: ignore[reportIncompatibleVariableOverride]
         self._stream = Stream(env, params, info)
 
     @property
-    def state(self) -> Any:
+    def state(self) -> PyTree:
         """The native state, None before the first reset."""
         return self._stream.state
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Any, dict[str, Any]]:
+    ) -> tuple[PyTree, Info]:
         """Opens a trial: trial 0 of `seed`, or the next one of the last seed.
 
         The first reset without a seed draws one; `np_random_seed` tells which.
@@ -92,7 +91,7 @@ class GymnasiumEnv(  # pyright: ignore[reportIncompatibleVariableOverride]
             super().reset(seed=self._stream.seed)
         return as_observation(obs), infos.plain(info)
 
-    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+    def step(self, action: Any) -> tuple[PyTree, float, bool, bool, Info]:
         """Plays one action.
 
         Raises:
@@ -105,7 +104,7 @@ class GymnasiumEnv(  # pyright: ignore[reportIncompatibleVariableOverride]
         ends = bool(terminated), bool(truncated)
         return as_observation(obs), float(reward), *ends, infos.plain(info)
 
-    def render(self) -> Any:
+    def render(self) -> Picture | str | None:
         """Returns the whole game: an image, uint8 `[height, width, 3]`, or text."""
         frame = self._stream.frame()
         return pictures.picture(self.native[0], frame, self.render_mode, self)

@@ -3,11 +3,13 @@
 import copy
 from typing import Any
 
+from gymnasium.envs.registration import EnvSpec
+
 from paxenv import registry, scalars
 
 
 def with_max_episode_steps(
-    game_id: str, steps: Any, options: dict[str, Any]
+    game_id: str, steps: int | None, options: dict[str, Any]
 ) -> dict[str, Any]:
     """Returns a game's options under which an episode has at most `steps` steps.
 
@@ -33,7 +35,7 @@ def with_max_episode_steps(
     return _agreed("max_episode_steps", steps, outer, options)
 
 
-def with_max_cycles(cycles: Any, options: dict[str, Any]) -> dict[str, Any]:
+def with_max_cycles(cycles: int | None, options: dict[str, Any]) -> dict[str, Any]:
     """Returns a game's options under which `num_inner_steps` is `cycles`.
 
     Raises:
@@ -45,20 +47,20 @@ def with_max_cycles(cycles: Any, options: dict[str, Any]) -> dict[str, Any]:
 class HasHorizon:
     """An environment of Gymnasium whose spec says after how many steps time is up."""
 
-    native: Any
-    _spec: Any = None
+    native: tuple[Any, Any]
+    _spec: EnvSpec | None = None
 
     @property
-    def spec(self) -> Any:
+    def spec(self) -> EnvSpec | None:
         """Gymnasium's spec, with the steps after which time is up."""
         return self._spec
 
     @spec.setter
-    def spec(self, spec: Any) -> None:
+    def spec(self, spec: EnvSpec | None) -> None:
         self._spec = _with_horizon(spec, self.native[0])
 
 
-def _with_horizon(spec: Any, env: Any) -> Any:
+def _with_horizon(spec: EnvSpec | None, env: Any) -> EnvSpec | None:
     """Returns a copy of a Gymnasium spec that says after how many steps time is up.
 
     A game whose horizon is an end of its own has no such number. Whoever makes the

@@ -5,6 +5,9 @@ from typing import Any
 
 import jax
 import numpy as np
+from jaxtyping import Array, Bool, PyTree, Shaped
+
+from paxenv.types import Info
 
 #: How entries that belong together are named: `metrics/welfare`, or in dictionaries.
 FORMS = ("flat", "nested")
@@ -21,12 +24,12 @@ def check_form(form: str) -> str:
     return form
 
 
-def arranged(entries: dict[str, Any], form: str) -> dict[str, Any]:
+def arranged(entries: Info, form: str) -> Info:
     """Returns nested entries in one of the `FORMS`."""
     return entries if form == "nested" else dict(_flat(entries))
 
 
-def lane_of(entries: dict[str, Any], lane: int) -> dict[str, Any]:
+def lane_of(entries: Info, lane: int) -> Info:
     """Returns one lane's entries of the vector form, without the masks."""
     return {
         name: lane_of(value, lane) if isinstance(value, dict) else value[lane]
@@ -35,7 +38,7 @@ def lane_of(entries: dict[str, Any], lane: int) -> dict[str, Any]:
     }
 
 
-def plain(entries: dict[str, Any]) -> dict[str, Any]:
+def plain(entries: Info) -> Info:
     """Returns entries of NumPy arrays with scalars as Python numbers."""
     return {
         name: plain(value) if isinstance(value, dict) else _plain(value)
@@ -43,25 +46,27 @@ def plain(entries: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def at(mask: np.ndarray, entries: dict[str, Any]) -> dict[str, Any]:
+def at(mask: Bool[np.ndarray, " lanes"], entries: Info) -> Info:
     """Returns entries of NumPy arrays, at all depths with copies of a mask."""
-    marked: dict[str, Any] = {}
+    marked: Info = {}
     for name, value in entries.items():
         marked[name] = at(mask, value) if isinstance(value, dict) else value
         marked[f"_{name}"] = mask.copy()
     return marked
 
 
-def masked(mask: jax.Array, entries: dict[str, Any]) -> dict[str, Any]:
+def masked(mask: Bool[Array, " lanes"], entries: Info) -> Info:
     """Returns entries of JAX arrays, at all depths with the same mask."""
-    marked: dict[str, Any] = {}
+    marked: Info = {}
     for name, value in entries.items():
         marked[name] = masked(mask, value) if isinstance(value, dict) else value
         marked[f"_{name}"] = mask
     return marked
 
 
-def objects(obs: Any, mask: np.ndarray) -> np.ndarray:
+def objects(
+    obs: PyTree, mask: Bool[np.ndarray, " lanes"]
+) -> Shaped[np.ndarray, " lanes"]:
     """Returns an object array of single observations where `mask` holds, else None."""
     picked = np.full(mask.shape, None, dtype=object)
     for lane in np.flatnonzero(mask):
@@ -69,7 +74,7 @@ def objects(obs: Any, mask: np.ndarray) -> np.ndarray:
     return picked
 
 
-def _flat(entries: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+def _flat(entries: Info, prefix: str = "") -> Iterator[tuple[str, Any]]:
     for name, value in entries.items():
         if isinstance(value, dict):
             yield from _flat(value, f"{prefix}{name}/")

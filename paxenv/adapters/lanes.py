@@ -12,12 +12,15 @@ import jax
 import jax.numpy as jnp
 from flax import struct
 from gymnasium.vector import AutoresetMode
+from jaxtyping import Array, Bool, Int, Key, PyTree
 
 from paxenv import keys, missing, spaces
 from paxenv.adapters import infos
 from paxenv.adapters.packing import Packed, pack
-from paxenv.environment import where
+from paxenv.environment import Environment, where
 from paxenv.metrics import Accumulator
+from paxenv.single_player import SinglePlayer
+from paxenv.types import Count, Flag, Info
 
 #: What a game's info holds for wrappers and trainers in JAX, not for users of adapters.
 NATIVE_ONLY = ("final_obs", "obs_before")
@@ -26,6 +29,9 @@ NATIVE_ONLY = ("final_obs", "obs_before")
 INNER = {"terminated": "inner_terminated", "truncated": "inner_truncated"}
 #: `keys.step` at this time is `keys.reset`: both are one fold of the episode's key.
 OPENING = -1
+
+#: What adapters step: a game, or one seat of it.
+Game = Environment | SinglePlayer
 
 
 class Totals(struct.PyTreeNode):
@@ -52,11 +58,11 @@ class Lane(struct.PyTreeNode):
         totals: Statistics of the trial.
     """
 
-    key: jax.Array
-    e: jax.Array
-    over: jax.Array
+    key: Key[Array, ""]
+    e: Count
+    over: Flag
     state: Any
-    obs: Any
+    obs: PyTree
     totals: Totals
 
 
@@ -71,11 +77,11 @@ class Transition(NamedTuple):
         info: The native info, without `NATIVE_ONLY`; zeros where no step was made.
     """
 
-    obs: Any
-    rewards: Any
-    terminated: jax.Array
-    truncated: jax.Array
-    info: dict[str, Any]
+    obs: PyTree
+    rewards: PyTree
+    terminated: Any
+    truncated: Any
+    info: Info
 
 
 class Ending(NamedTuple):
@@ -87,25 +93,27 @@ class Ending(NamedTuple):
         totals: Statistics of the trial.
     """
 
-    obs: Any
-    info: dict[str, Any]
+    obs: PyTree
+    info: Info
     totals: Totals
 
 
-def open_trial(env: Any, key: jax.Array, e: Any, params: Any) -> Lane:
+def open_trial(env: Game, key: Key[Array, ""], e: keys.IntLike, params: PyTree) -> Lane:
     """Opens trial number `e` of the lane whose key is `key`."""
     sums = _zeros(jax.eval_shape(functools.partial(_first_step, env), params)[1])
     return _opened(env, key, e, keys.reset(keys.episode(key, e)), params, sums)
 
 
-def play(env: Any, lane: Lane, action: Any, params: Any) -> tuple[Lane, Transition]:
+def play(
+    env: Game, lane: Lane, action: PyTree, params: PyTree
+) -> tuple[Lane, Transition]:
     """Plays one step; after the end of the trial it changes nothing."""
     key = keys.step(keys.episode(lane.key, lane.e), lane.state.t)
     return _played(env, lane, key, action, params)
 
 
 def play_next_step(
-    env: Any, lane: Lane, action: Any, params: Any
+    env: Game, lane: Lane, action: PyTree, params: PyTree
 ) -> tuple[Lane, Transition]:
     """Plays one step, or opens the next trial where one has ended.
 
@@ -122,7 +130,7 @@ def play_next_step(
 
 
 def play_same_step(
-    env: Any, lane: Lane, action: Any, params: Any
+    env: Game, lane: Lane, action: PyTree, params: PyTree
 ) -> tuple[Lane, Transition, Ending]:
     """Plays one step, and opens the next trial in it where the trial ends."""
     played, transition = play(env, lane, action, params)
@@ -136,26 +144,28 @@ def play_same_step(
     return after, transition._replace(obs=after.obs, info=info), ending
 
 
-def statistics(env: Any, totals: Totals) -> dict[str, Any]:
+def statistics(env: Game, totals: Totals) -> Info:
     """Returns a trial's sums of rewards and metrics, and the game's statistics."""
     return {**totals.sums, **env.metrics_final(totals.metrics)}
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def open_one(env: Any, key: jax.Array, e: Any, params: Any) -> Packed:
+def open_one(env: Game, key: Key[Array, ""], e: keys.IntLike, params: PyTree) -> Packed:
     """`open_trial`, compiled, packed."""
     return pack(open_trial(env, key, e, params))
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def play_one(env: Any, lane: Packed, action: Any, params: Any) -> tuple[Packed, Packed]:
+def play_one(
+    env: Game, lane: Packed, action: PyTree, params: PyTree
+) -> tuple[Packed, Packed]:
     """`play`, compiled, packed: few arrays go in and out, which is most of its time."""
     after, transition = play(env, lane.unpack(), action, params)
     return pack(after), pack(transition)
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def statistics_of_one(env: Any, lane: Packed) -> Packed:
+def statistics_of_one(env: Game, lane: Packed) -> Packed:
     """`statistics`, compiled, packed."""
     return pack(statistics(env, lane.unpack().totals))
 
@@ -167,34 +177,43 @@ def unpack(lane: Packed) -> Lane:
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def open_many(env: Any, lane_keys: jax.Array, e: jax.Array, params: Any) -> Lane:
+def open_many(
+    env: Game, lane_keys: Key[Array, " lanes"], e: Int[Array, " lanes"], params: PyTree
+) -> Lane:
     """Opens trial `e[i]` in every lane i, compiled."""
     opening = functools.partial(open_trial, env)
     return jax.vmap(opening, in_axes=(0, 0, None))(lane_keys, e, params)
 
 
 @jax.jit
-def choose(mask: jax.Array, chosen: Lane, others: Lane) -> Lane:
+def choose(mask: Bool[Array, " lanes"], chosen: Lane, others: Lane) -> Lane:
     """Returns the lanes of `chosen` where `mask` holds, of `others` elsewhere."""
     return jax.vmap(where)(mask, chosen, others)
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1))
 def play_many(
-    env: Any, mode: AutoresetMode, lanes: Lane, actions: Any, params: Any
+    env: Game, mode: AutoresetMode, lanes: Lane, actions: PyTree, params: PyTree
 ) -> tuple[Lane, Packed, Ending | None]:
     """Steps all lanes under an autoreset mode, compiled, with the transition packed."""
     lanes, transition, ending = _all_played(env, mode, lanes, actions, params)
     return lanes, pack(transition), ending
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1, 2))
+@functools.partial(jax.jit, static_argnums=(0, 1, 2, 3))
 def play_many_on_device(
-    env: Any, mode: AutoresetMode, form: str, lanes: Lane, actions: Any, params: Any
+    env: Game,
+    mode: AutoresetMode,
+    form: str,
+    flag: bool,
+    lanes: Lane,
+    actions: PyTree,
+    params: PyTree,
 ) -> tuple[Lane, Transition]:
     """Steps all lanes under an autoreset mode, compiled, with info in vector form.
 
-    The transition is copied, so that it shares no memory with the lanes.
+    The transition is copied, so that it shares no memory with the lanes. With `flag`
+    the floats of its info are `missing.Flagged`.
     """
     lanes, transition, ending = _all_played(env, mode, lanes, actions, params)
     named = jax.vmap(functools.partial(statistics, env))(totals_of(lanes, ending))
@@ -208,25 +227,19 @@ def play_many_on_device(
         last_info = infos.arranged(ending.info, form)
         info |= {"final_info": infos.masked(done, last_info) | metrics}
         info |= {"_final_info": done}
-    return lanes, jax.tree.map(jnp.copy, transition._replace(info=info))
-
-
-@functools.partial(jax.jit, static_argnums=(0, 1, 2))
-def play_many_flagged(
-    env: Any, mode: AutoresetMode, form: str, lanes: Lane, actions: Any, params: Any
-) -> tuple[Lane, Transition]:
-    """`play_many_on_device`, with the floats of the info `Flagged`."""
-    lanes, transition = play_many_on_device(env, mode, form, lanes, actions, params)
-    return lanes, transition._replace(info=missing.flagged(transition.info))
+    transition = jax.tree.map(jnp.copy, transition._replace(info=info))
+    if flag:
+        transition = transition._replace(info=missing.flagged(transition.info))
+    return lanes, transition
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def statistics_of_many(env: Any, totals: Totals) -> Packed:
+def statistics_of_many(env: Game, totals: Totals) -> Packed:
     """`statistics` of all lanes, compiled, packed."""
     return pack(jax.vmap(functools.partial(statistics, env))(totals))
 
 
-def statistics_shapes(env: Any, params: Any) -> dict[str, Any]:
+def statistics_shapes(env: Game, params: PyTree) -> dict[str, Any]:
     """Returns the shapes and dtypes of a trial's statistics, without a computation."""
 
     def named() -> dict[str, Any]:
@@ -236,13 +249,13 @@ def statistics_shapes(env: Any, params: Any) -> dict[str, Any]:
     return jax.eval_shape(named)
 
 
-def info_shapes(env: Any, params: Any) -> dict[str, Any]:
+def info_shapes(env: Game, params: PyTree) -> dict[str, Any]:
     """Returns the shapes and dtypes of a step's info, without a computation."""
     return jax.eval_shape(functools.partial(_first_step, env), params)[0]
 
 
 def _all_played(
-    env: Any, mode: AutoresetMode, lanes: Lane, actions: Any, params: Any
+    env: Game, mode: AutoresetMode, lanes: Lane, actions: PyTree, params: PyTree
 ) -> tuple[Lane, Transition, Ending | None]:
     """Returns (lanes, transition, ending), the ending only in mode `SAME_STEP`."""
     function = {
@@ -261,7 +274,12 @@ def totals_of(lanes: Lane, ending: Ending | None) -> Totals:
 
 
 def _opened(
-    env: Any, key: jax.Array, e: Any, reset_key: Any, params: Any, sums: Any
+    env: Game,
+    key: Key[Array, ""],
+    e: Any,
+    reset_key: Any,
+    params: PyTree,
+    sums: Any,
 ) -> Lane:
     obs, state = env.reset(reset_key, params)
     return Lane(
@@ -275,7 +293,7 @@ def _opened(
 
 
 def _played(
-    env: Any, lane: Lane, key: jax.Array, action: Any, params: Any
+    env: Game, lane: Lane, key: jax.Array, action: PyTree, params: PyTree
 ) -> tuple[Lane, Transition]:
     obs, state, rewards, done, info = env.step(key, lane.state, action, params)
     totals = Totals(
@@ -287,13 +305,13 @@ def _played(
     return lane, Transition(obs, rewards, *ends, _public(info))
 
 
-def _first_step(env: Any, params: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+def _first_step(env: Game, params: PyTree) -> tuple[dict[str, Any], dict[str, Any]]:
     """Returns the info of a step and what it adds to the sums, for their shapes."""
     key = jax.random.key(0)
     seats = [env.action_space(p) for p in range(env.num_players)]
     actions = tuple(jnp.zeros(s.shape, spaces.dtype_of(s)) for s in seats)
     action = actions[0] if env.num_players == 1 else actions
-    state = env.reset(key, params)[1]
+    state: Any = env.reset(key, params)[1]
     _, _, rewards, _, info = env.step(key, state, action, params)
     return _public(info), _summed(rewards, info)
 

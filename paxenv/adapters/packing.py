@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import struct
+from jaxtyping import Array, PyTree, UInt
 
 #: Stands for the dtype of random keys, whose bits are packed.
 KEY = "key"
@@ -52,10 +53,10 @@ class Packed(struct.PyTreeNode):
         layout: Where the leaves lie in the blocks.
     """
 
-    blocks: tuple[jax.Array, ...]
+    blocks: tuple[UInt[Array, " items"], ...]
     layout: Layout = struct.field(pytree_node=False)
 
-    def unpack(self) -> Any:
+    def unpack(self) -> PyTree:
         """Returns the pytree, traced or on the device."""
         leaves = [
             _leaf(self.blocks[slot.block][slot.start : slot.stop], slot)
@@ -63,7 +64,7 @@ class Packed(struct.PyTreeNode):
         ]
         return jax.tree.unflatten(self.layout.treedef, leaves)
 
-    def read(self) -> Any:
+    def read(self) -> PyTree:
         """Returns the pytree on the host, in fresh, writable NumPy arrays.
 
         It must hold no random keys.
@@ -78,7 +79,7 @@ class Packed(struct.PyTreeNode):
         return jax.tree.unflatten(self.layout.treedef, leaves)
 
 
-def pack(tree: Any) -> Packed:
+def pack(tree: PyTree) -> Packed:
     """Returns a pytree of arrays in as few arrays as possible.
 
     Leaves are grouped by the size of their items, not by dtype: their bits are kept.

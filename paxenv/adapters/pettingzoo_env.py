@@ -6,6 +6,7 @@ from typing import Any
 import gymnasium
 import jax
 import numpy as np
+from jaxtyping import Num, PyTree
 from pettingzoo import ParallelEnv
 
 from paxenv import registry
@@ -13,6 +14,7 @@ from paxenv.adapters import horizons, infos, pictures
 from paxenv.adapters.actions import checked_action
 from paxenv.adapters.forking import StaysUnforked, check_not_forked
 from paxenv.adapters.stream import Stream, as_observation, as_space, joined_space
+from paxenv.types import Info, Picture
 
 
 class PettingZooEnv(StaysUnforked, ParallelEnv):
@@ -37,12 +39,7 @@ class PettingZooEnv(StaysUnforked, ParallelEnv):
             step and a picture of an environment that was carried into one.
     """
 
-    metadata = {
-        "name": "paxenv",
-        "is_parallelizable": True,
-        "render_modes": pictures.RENDER_MODES,
-        "render_fps": pictures.RENDER_FPS,
-    }
+    metadata = {"name": "paxenv", "is_parallelizable": True, **pictures.METADATA}
 
     def __init__(
         self,
@@ -70,16 +67,16 @@ class PettingZooEnv(StaysUnforked, ParallelEnv):
         )
         self._stream = Stream(env, params, info, fixed=True)
 
-    def observation_space(self, agent: str) -> Any:
+    def observation_space(self, agent: str) -> gymnasium.Space:
         """Returns an agent's observation space, the same object at every call."""
         return self.observation_spaces[agent]
 
-    def action_space(self, agent: str) -> Any:
+    def action_space(self, agent: str) -> gymnasium.Space:
         """Returns an agent's action space, the same object at every call."""
         return self.action_spaces[agent]
 
     @property
-    def native_state(self) -> Any:
+    def native_state(self) -> PyTree:
         """The native state, None before the first reset."""
         return self._stream.state
 
@@ -90,7 +87,7 @@ class PettingZooEnv(StaysUnforked, ParallelEnv):
 
     def reset(
         self, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[dict[str, Any], dict[str, Any]]:
+    ) -> tuple[dict[str, PyTree], dict[str, Info]]:
         """Opens a trial: trial 0 of `seed`, or the next one of the last seed.
 
         The first reset without a seed draws one; `np_random_seed` tells which.
@@ -103,7 +100,11 @@ class PettingZooEnv(StaysUnforked, ParallelEnv):
     def step(
         self, actions: dict[str, Any]
     ) -> tuple[
-        dict[str, Any], dict[str, Any], dict[str, Any], dict[str, Any], dict[str, Any]
+        dict[str, PyTree],
+        dict[str, float],
+        dict[str, bool],
+        dict[str, bool],
+        dict[str, Info],
     ]:
         """Plays one joint action.
 
@@ -131,7 +132,7 @@ class PettingZooEnv(StaysUnforked, ParallelEnv):
         seats = range(self.native[0].num_players)
         return joined_space([self.native[0].observation_space(p) for p in seats])
 
-    def state(self) -> np.ndarray:
+    def state(self) -> Num[np.ndarray, " features"]:
         """Returns what all players see, in one vector, for critics of all of them.
 
         The players' observations follow each other in player order, each flattened;
@@ -143,7 +144,7 @@ class PettingZooEnv(StaysUnforked, ParallelEnv):
         parts = [np.ravel(leaf) for leaf in jax.tree.leaves(self._stream.obs)]
         return np.concatenate(parts).astype(self.state_space.dtype)
 
-    def render(self) -> Any:
+    def render(self) -> Picture | str | None:
         """Returns the game: an image, uint8 `[height, width, 3]`, or text."""
         frame = self._stream.frame()
         return pictures.picture(self.native[0], frame, self.render_mode, self)

@@ -6,11 +6,16 @@ import gymnasium
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import PyTree
 
+from paxenv.adapters import lanes
 from paxenv.environment import Frame
+from paxenv.single_player import SinglePlayer
+from paxenv.types import Picture
 
 RENDER_MODES = ["rgb_array", "ansi"]
-RENDER_FPS = 4
+#: What every environment says of its pictures.
+METADATA = {"render_modes": RENDER_MODES, "render_fps": 4}
 
 
 def check_render_mode(mode: str | None) -> str | None:
@@ -27,7 +32,13 @@ def check_render_mode(mode: str | None) -> str | None:
     )
 
 
-def frame_of(env: Any, lane: Any, transition: Any, action: Any, params: Any) -> Frame:
+def frame_of(
+    env: lanes.Game,
+    lane: lanes.Lane,
+    transition: lanes.Transition | None,
+    action: PyTree,
+    params: PyTree,
+) -> Frame:
     """Returns what a picture shows of one lane.
 
     Args:
@@ -40,21 +51,23 @@ def frame_of(env: Any, lane: Any, transition: Any, action: Any, params: Any) -> 
     actions = rewards = None
     if transition is not None:
         actions, rewards = action, transition.rewards
-        if hasattr(env, "joint_action"):
+        if isinstance(env, SinglePlayer):
             others = transition.info["opponent_action"]
             actions = env.joint_action(action, _in_player_order(others))
             rewards = tuple(transition.info["rewards"])
     return _to_host(Frame(lane.state, lane.obs, actions, rewards, params))
 
 
-def picture(env: Any, frame: Frame, mode: str | None, owner: Any) -> Any:
+def picture(
+    env: lanes.Game, frame: Frame, mode: str | None, owner: object
+) -> Picture | str | None:
     """Returns a frame as an image or as text, or warns where `mode` is None."""
     if mode is None:
         return warn_of_no_mode(owner)
     return env.render_rgb(frame) if mode == "rgb_array" else env.render_ansi(frame)
 
 
-def warn_of_no_mode(owner: Any) -> None:
+def warn_of_no_mode(owner: object) -> None:
     """Warns that `render` shows nothing without a render mode."""
     gymnasium.logger.warn(
         f"{owner} was made without a render_mode, so render() shows nothing: pass "

@@ -1,16 +1,18 @@
 """Many lanes of one seat of a game as a Stable-Baselines3 `VecEnv`."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 from gymnasium.spaces import Discrete
 from gymnasium.vector import AutoresetMode
+from jaxtyping import Bool, Float, Num, PyTree
 
 from paxenv.adapters import infos as infos_of
 from paxenv.adapters.stream import as_space
 from paxenv.adapters.vector_env import GymnasiumVectorEnv
+from paxenv.types import Info
 
 try:
     from stable_baselines3.common.monitor import (  # pyright: ignore
@@ -22,6 +24,10 @@ except ImportError as error:
         "Stable-Baselines3 is not installed: install the extra `sb3` of paxenv, with "
         "a CPU build of Torch before it if you have no GPU"
     ) from error
+
+
+#: Lanes that are asked for; None: all of them.
+Indices = int | Iterable[int] | None
 
 
 class SB3VecEnv(VecEnv):
@@ -61,7 +67,7 @@ class SB3VecEnv(VecEnv):
         self._started = time.perf_counter()
         self.seed(seed)
 
-    def reset(self) -> Any:
+    def reset(self) -> PyTree:
         """Opens a trial in every lane and returns the observations."""
         obs, _ = self.venv.reset(seed=self._seeds[0])
         self._returns[:] = 0.0
@@ -71,11 +77,15 @@ class SB3VecEnv(VecEnv):
         self._reset_options()
         return self._seen(obs)
 
-    def step_async(self, actions: np.ndarray) -> None:
+    def step_async(self, actions: Num[np.ndarray, "lanes ..."]) -> None:
         """Keeps the actions for `step_wait`."""
         self._actions = actions
 
-    def step_wait(self) -> tuple[Any, np.ndarray, np.ndarray, list[dict[str, Any]]]:
+    def step_wait(
+        self,
+    ) -> tuple[
+        PyTree, Float[np.ndarray, " lanes"], Bool[np.ndarray, " lanes"], list[Info]
+    ]:
         """Plays the kept actions and returns (obs, rewards, dones, infos)."""
         obs, rewards, terminated, truncated, info = self.venv.step(self._actions)
         rewards = rewards.astype(np.float32)
@@ -112,30 +122,32 @@ class SB3VecEnv(VecEnv):
         """Returns a picture of every lane."""
         return self.venv.render() or [None] * self.num_envs
 
-    def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
+    def get_attr(self, attr_name: str, indices: Indices = None) -> list[Any]:
         """Returns an attribute of the vector environment, once for each lane asked."""
         value = getattr(self.venv, attr_name)
         return [value for _ in self._lanes(indices)]
 
-    def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
+    def set_attr(self, attr_name: str, value: Any, indices: Indices = None) -> None:
         """Sets an attribute of the vector environment, which all lanes share."""
         if len(self._lanes(indices)) != self.num_envs:
             raise ValueError(f"all lanes share {attr_name!r}: set it without indices")
         setattr(self.venv, attr_name, value)
 
     def env_method(
-        self, method_name: str, *args: Any, indices: Any = None, **kwargs: Any
+        self, method_name: str, *args: Any, indices: Indices = None, **kwargs: Any
     ) -> list[Any]:
         """Calls a method of the vector environment once, for all lanes asked."""
         value = getattr(self.venv, method_name)(*args, **kwargs)
         return [value for _ in self._lanes(indices)]
 
-    def env_is_wrapped(self, wrapper_class: type, indices: Any = None) -> list[bool]:
+    def env_is_wrapped(
+        self, wrapper_class: type, indices: Indices = None
+    ) -> list[bool]:
         """Returns True for `Monitor`, whose episode statistics are in our infos."""
         wrapped = issubclass(wrapper_class, Monitor)
         return [wrapped for _ in self._lanes(indices)]
 
-    def _lanes(self, indices: Any) -> list[int]:
+    def _lanes(self, indices: Indices) -> list[int]:
         return list(self._get_indices(indices))
 
 

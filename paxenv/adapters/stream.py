@@ -8,6 +8,7 @@ import gymnasium
 import jax
 import numpy as np
 from gymnasium.error import ResetNeeded
+from jaxtyping import PyTree
 
 from paxenv import keys
 from paxenv.adapters import infos, lanes
@@ -15,6 +16,7 @@ from paxenv.adapters.forking import check_not_forked
 from paxenv.adapters.packing import Packed
 from paxenv.adapters.pictures import frame_of
 from paxenv.environment import Frame
+from paxenv.types import Info
 
 
 class Stream:
@@ -33,7 +35,7 @@ class Stream:
     """
 
     def __init__(
-        self, env: Any, params: Any, form: str, *, fixed: bool = False
+        self, env: lanes.Game, params: PyTree, form: str, *, fixed: bool = False
     ) -> None:
         self.env, self.params = env, params
         self.form = infos.check_form(form)
@@ -50,12 +52,12 @@ class Stream:
             self._unknown = {"episode_metrics": unknown}
 
     @property
-    def state(self) -> Any:
+    def state(self) -> PyTree:
         """The native state, None before the first trial."""
         return None if self._lane is None else lanes.unpack(self._lane).state
 
     @property
-    def obs(self) -> Any:
+    def obs(self) -> PyTree:
         """What the players see, in fresh arrays.
 
         Raises:
@@ -66,7 +68,7 @@ class Stream:
             raise ResetNeeded("there are no observations before the first reset")
         return jax.tree.map(np.array, lanes.unpack(self._lane).obs)
 
-    def open(self, seed: int | None) -> tuple[Any, dict[str, Any]]:
+    def open(self, seed: int | None) -> tuple[PyTree, Info]:
         """Opens trial 0 of `seed`, or the next one of the last seed.
 
         The first trial of all draws its seed where none is given.
@@ -90,7 +92,7 @@ class Stream:
         info = jax.tree.map(lambda s: np.zeros(s.shape, s.dtype), self._info_shapes)
         return obs, infos.arranged({**info, **self._unknown}, self.form)
 
-    def play(self, action: Any) -> lanes.Transition:
+    def play(self, action: PyTree) -> lanes.Transition:
         """Plays one checked action; the end of a trial adds its statistics to info.
 
         Raises:
@@ -153,7 +155,7 @@ def joined_space(spaces: Sequence[gymnasium.Space]) -> gymnasium.spaces.Box:
     return gymnasium.spaces.Box(low, high, dtype=low.dtype.type)
 
 
-def as_observation(obs: Any) -> Any:
+def as_observation(obs: PyTree) -> PyTree:
     """Returns an observation of NumPy arrays with indices as `np.int64`."""
 
     def convert(leaf: np.ndarray) -> Any:

@@ -1,6 +1,7 @@
 """Many lanes of one seat of a game as a Gymnasium vector environment."""
 
 import copy
+import importlib
 from typing import Any
 
 import gymnasium
@@ -10,13 +11,17 @@ import numpy as np
 from gymnasium.error import ResetNeeded
 from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
+from jaxtyping import PyTree
 
 from paxenv import keys, missing, registry, scalars, spaces
 from paxenv.adapters import horizons, infos, lanes, pictures
 from paxenv.adapters.actions import checked_actions
-from paxenv.adapters.arrays import check_arrays, convert
 from paxenv.adapters.forking import StaysUnforked, check_not_forked
 from paxenv.adapters.stream import draw_seed
+from paxenv.types import Info
+
+#: The kinds of arrays that it returns.
+ARRAYS = ("numpy", "jax", "torch")
 
 
 class GymnasiumVectorEnv(  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -55,11 +60,7 @@ class GymnasiumVectorEnv(  # pyright: ignore[reportIncompatibleVariableOverride]
             step and a picture of an environment that was carried into one.
     """
 
-    metadata = {
-        "render_modes": pictures.RENDER_MODES,
-        "render_fps": pictures.RENDER_FPS,
-        "autoreset_mode": AutoresetMode.NEXT_STEP,
-    }
+    metadata = {**pictures.METADATA, "autoreset_mode": AutoresetMode.NEXT_STEP}
 
     def __init__(
         self,
@@ -98,13 +99,13 @@ class GymnasiumVectorEnv(  # pyright: ignore[reportIncompatibleVariableOverride]
         self._last: tuple[Any, Any] | None = None
 
     @property
-    def state(self) -> Any:
+    def state(self) -> PyTree:
         """The native states, `[num_envs, ...]`, None before the first reset."""
         return None if self._lanes is None else self._lanes.state
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Any, dict[str, Any]]:
+    ) -> tuple[PyTree, Info]:
         """Opens a trial in every lane, or in those of `options["reset_mask"]`.
 
         Lane i opens trial 0 of `seed + i`, or without a seed the next trial of its
@@ -139,7 +140,7 @@ class GymnasiumVectorEnv(  # pyright: ignore[reportIncompatibleVariableOverride]
         self._lanes, self._last = opened, None
         return self._own_obs(), self._opening_info(mask)
 
-    def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+    def step(self, actions: Any) -> tuple[PyTree, Any, Any, Any, Info]:
         """Plays one action in every lane.
 
         Args:
@@ -229,9 +230,8 @@ class GymnasiumVectorEnv(  # pyright: ignore[reportIncompatibleVariableOverride]
         env, params = self.native
         assert self._lanes is not None
         flag = missing.stops_at_nan()
-        play = lanes.play_many_flagged if flag else lanes.play_many_on_device
-        self._lanes, transition = play(
-            env, self.autoreset_mode, self.form, self._lanes, actions, params
+        self._lanes, transition = lanes.play_many_on_device(
+            env, self.autoreset_mode, self.form, flag, self._lanes, actions, params
         )
         if flag:
             info = missing.on_device(transition.info)
@@ -271,6 +271,34 @@ class GymnasiumVectorEnv(  # pyright: ignore[reportIncompatibleVariableOverride]
                 action = transition = None
         frame = pictures.frame_of(env, lane, transition, action, params)
         return pictures.picture(env, frame, self.render_mode, self)
+
+
+def check_arrays(arrays: str) -> str:
+    """Returns `arrays`.
+
+    Raises:
+        ValueError: If it is not one of `ARRAYS`.
+        ModuleNotFoundError: If it is `"torch"` and Torch is not installed.
+    """
+    if arrays not in ARRAYS:
+        raise ValueError(f"arrays must be one of {ARRAYS}, got {arrays!r}")
+    if arrays == "torch":
+        importlib.import_module("torch")
+    return arrays
+
+
+def convert(tree: PyTree, arrays: str) -> PyTree:
+    """Returns a pytree of JAX arrays as one of the kind asked for.
+
+    NumPy arrays are writable copies; Torch tensors share the memory of the JAX arrays,
+    on the same device.
+    """
+    if arrays == "jax":
+        return tree
+    if arrays == "numpy":
+        return jax.tree.map(np.array, tree)
+    from_dlpack = importlib.import_module("torch").from_dlpack
+    return jax.tree.map(from_dlpack, tree)
 
 
 def _checked_num_envs(num_envs: Any) -> int:

@@ -1,8 +1,7 @@
 """Chance in the coin game: the numbers of one opening and one step, from few words."""
 
-import jax
 import jax.numpy as jnp
-from jaxtyping import Array, UInt32
+from jaxtyping import Array, Key, UInt32
 
 from paxenv import keys
 from paxenv.envs.coin_rules import CoinRules, Draws, Scalar
@@ -10,7 +9,7 @@ from paxenv.envs.coin_rules import CoinRules, Draws, Scalar
 MAX_PRODUCT = 2**16
 
 
-def draw(rules: CoinRules, key: jax.Array) -> Draws:
+def draw(rules: CoinRules, key: Key[Array, ""]) -> Draws:
     """Returns the random numbers of one opening and of one step.
 
     Openings and steps use different words. In the default game each takes one word,

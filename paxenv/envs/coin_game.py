@@ -9,18 +9,23 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import struct
+from jaxtyping import Array, Float, Int8, Key, PyTree, UInt32
 
 from paxenv import metrics, spaces
 from paxenv.environment import Environment, Frame
 from paxenv.envs import coin_draws, coin_metrics, coin_rules, coin_views
-from paxenv.envs.coin_rules import CoinRules, Draws
+from paxenv.envs.coin_rules import CoinRules, Draws, Scalar
 from paxenv.game import game
 from paxenv.params import GameParams
+from paxenv.types import Flag, Info, Picture, Rewards, Statistics
 
 PAYOFF = ((1.0, 1.0, -2.0), (1.0, 1.0, -2.0))
 VIEWS = ("swapped", "shared")
 BOUNDARY_REWARDS = ("keep", "zero")
 NUM_EXTRA_PLANES = 3
+Actions = tuple[Scalar, Scalar]
+#: Planes in a layout, or the index of a view.
+Seen = Int8[Array, "..."] | Float[Array, "..."] | Scalar
 _BOOLS = ("start_overlap", "egocentric", "reset_consumes_step", "extra_planes")
 
 
@@ -33,7 +38,7 @@ class EnvParams(GameParams):
             the other takes a coin of the player's own colour.
     """
 
-    payoff_matrix: jax.Array = PAYOFF  # type: ignore[assignment]
+    payoff_matrix: Float[Array, "2 3"] = PAYOFF  # type: ignore[assignment]
 
 
 class CoinState(struct.PyTreeNode):
@@ -45,9 +50,9 @@ class CoinState(struct.PyTreeNode):
         last_rewards: Rewards of the last step `[2]`, with `extra_planes`; else ().
     """
 
-    board: jax.Array
-    played: Any = ()
-    last_rewards: Any = ()
+    board: UInt32[Array, ""]
+    played: PyTree = ()
+    last_rewards: PyTree = ()
 
 
 @game
@@ -195,10 +200,12 @@ class CoinGame(Environment):
     def make_action_space(self, player: int) -> gymnasium.Space:
         return gymnasium.spaces.Discrete(self.num_actions, dtype=np.int32)
 
-    def draw(self, key: jax.Array) -> Draws:
+    def draw(self, key: Key[Array, ""]) -> Draws:
         return coin_draws.draw(self.rules, key)
 
-    def reset_game(self, draws: Draws, params: EnvParams) -> tuple[Any, CoinState]:
+    def reset_game(
+        self, draws: Draws, params: EnvParams
+    ) -> tuple[tuple[Seen, Seen], CoinState]:
         board = coin_rules.pack(self.rules, coin_rules.opening(self.rules, draws))
         zeros = jnp.zeros((2,), jnp.result_type(float))
         game = CoinState(
@@ -209,8 +216,8 @@ class CoinGame(Environment):
         return self._observe(game), game
 
     def step_game(
-        self, draws: Draws, game: CoinState, actions: Any, params: EnvParams
-    ) -> tuple[Any, CoinState, Any, jax.Array, dict[str, Any]]:
+        self, draws: Draws, game: CoinState, actions: Actions, params: EnvParams
+    ) -> tuple[tuple[Seen, Seen], CoinState, Rewards, Flag, Info]:
         before = coin_rules.unpack(self.rules, game.board)
         board, takes = coin_rules.transition(self.rules, draws, before, actions)
         if self.reset_consumes_step:
@@ -230,15 +237,11 @@ class CoinGame(Environment):
         return coin_metrics.init()
 
     def metrics_update(
-        self,
-        acc: metrics.Accumulator,
-        obs_before: Any,
-        actions: Any,
-        info: dict[str, Any],
+        self, acc: metrics.Accumulator, obs_before: PyTree, actions: PyTree, info: Info
     ) -> metrics.Accumulator:
         return coin_metrics.update(acc, info)
 
-    def metrics_final(self, acc: metrics.Accumulator) -> dict[str, jax.Array]:
+    def metrics_final(self, acc: metrics.Accumulator) -> Statistics:
         return coin_metrics.final(acc)
 
     def render_ansi(self, frame: Frame) -> str:
@@ -247,7 +250,7 @@ class CoinGame(Environment):
         clock = self.num_inner_steps, self.num_outer_steps
         return picture.text(self.rules, frame, clock, self.action_names(0))
 
-    def render_rgb(self, frame: Frame) -> np.ndarray:
+    def render_rgb(self, frame: Frame) -> Picture:
         from paxenv.rendering import coin_game as picture
 
         return picture.rgb(self.rules, frame)

@@ -4,21 +4,20 @@ A player's *convention* is what it did when it last took a coin in this inner ep
 C, its own; D, the other's (also when it took both at once); S, it has taken none yet.
 """
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
 from paxenv.envs.coin_rules import Takes
 from paxenv.metrics import Accumulator, count_by_state, rate
+from paxenv.types import Info, Reward, Statistics
 
 CONVENTIONS = "SCD"
 LABELS = tuple(own + other for own in CONVENTIONS for other in CONVENTIONS)
 _NONE, _OWN, _OTHER = range(3)
 
 
-def report(takes: Takes, rewards: tuple[jax.Array, ...]) -> dict[str, jax.Array]:
+def report(takes: Takes, rewards: tuple[Reward, Reward]) -> Statistics:
     """Returns the metrics of one transition.
 
     `own_coins` and `other_coins`, int32 `[2]`: coins of the own and of the other's
@@ -50,7 +49,7 @@ def init() -> Accumulator:
     return Accumulator(totals=totals, carry=jnp.zeros((2,), jnp.int32))
 
 
-def update(acc: Accumulator, info: dict[str, Any]) -> Accumulator:
+def update(acc: Accumulator, info: Info) -> Accumulator:
     """Returns the statistics with one step added, by the conventions before it."""
     own, other = info["metrics"]["own_coins"], info["metrics"]["other_coins"]
     before: Array = acc.carry
@@ -76,7 +75,7 @@ def update(acc: Accumulator, info: dict[str, Any]) -> Accumulator:
     )
 
 
-def final(acc: Accumulator) -> dict[str, jax.Array]:
+def final(acc: Accumulator) -> Statistics:
     """Returns named statistics.
 
     For each player p: `own_coins/p` and `other_coins/p`, pick-ups; the
@@ -85,7 +84,7 @@ def final(acc: Accumulator) -> dict[str, jax.Array]:
     that the player takes a coin of its own colour in a step that begins there. NaN
     where nothing was counted.
     """
-    named: dict[str, jax.Array] = {}
+    named: Statistics = {}
     totals = acc.totals
     for p in range(2):
         player = f"player_{p + 1}"

@@ -1,11 +1,11 @@
 """Coin games of the literature, and how to make one by name."""
 
-import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
 from paxenv import payoff_parser, registry
 from paxenv.envs.coin_game import CoinGame, EnvParams
+from paxenv.game import make_game, makes
 
 _ONE_COIN = {
     "num_actions": 4,
@@ -57,16 +57,18 @@ PRESETS: Mapping[str, Mapping[str, Any]] = {
     "pola2022": {**_ONE_COIN, "num_inner_steps": 50, "layout": "flat_CHW"},
 }
 
-_ALIASES = {"payoff": "payoff_matrix"}
 
-
-def make(preset: str = "pax", **options: Any) -> tuple[CoinGame, EnvParams]:
+@makes(CoinGame, EnvParams)
+def make(
+    preset: str = "pax", *, payoff: Any = None, **options: Any
+) -> tuple[CoinGame, EnvParams]:
     """Makes a coin game and returns `(env, params)`.
 
     Args:
         preset: A key of `PRESETS`; `"pax"` is the default game.
+        payoff: Another name for `payoff_matrix`, which may also be text.
         **options: Arguments of `CoinGame`, which win over the preset's, and fields of
-            `EnvParams`, with `payoff` for `payoff_matrix`, which may also be text.
+            `EnvParams`.
 
     Raises:
         ValueError: If the preset or an option is unknown or has a bad value.
@@ -82,19 +84,12 @@ def make(preset: str = "pax", **options: Any) -> tuple[CoinGame, EnvParams]:
             f"there is no coin game preset {preset!r}{hint}; "
             f"presets: {', '.join(PRESETS)}"
         )
-    arguments = [field.name for field in dataclasses.fields(CoinGame) if field.init]
-    numbers = [field.name for field in dataclasses.fields(EnvParams)]
-    known = [*arguments, *numbers, *_ALIASES, "preset"]
-    for name in options:
-        if name not in known:
-            raise registry.unknown_option("CoinGame", name, known)
-    renamed = {_ALIASES.get(name, name): value for name, value in options.items()}
-    if len(renamed) < len(options):
-        raise ValueError("payoff and payoff_matrix mean the same: give one of them")
-    if "payoff_matrix" in renamed:
-        renamed["payoff_matrix"] = payoff_parser.parse_table(
-            renamed["payoff_matrix"], (2, 3), form="2x3 such as [[1,1,-2],[1,1,-2]]"
+    if payoff is not None:
+        if "payoff_matrix" in options:
+            raise ValueError("payoff and payoff_matrix mean the same: give one of them")
+        options["payoff_matrix"] = payoff
+    if "payoff_matrix" in options:
+        options["payoff_matrix"] = payoff_parser.parse_table(
+            options["payoff_matrix"], (2, 3), form="2x3 such as [[1,1,-2],[1,1,-2]]"
         )
-    params = EnvParams(**{k: v for k, v in renamed.items() if k in numbers})
-    chosen = {k: v for k, v in renamed.items() if k in arguments}
-    return CoinGame(**{**PRESETS[preset], **chosen}), params
+    return make_game(CoinGame, EnvParams, {**PRESETS[preset], **options})

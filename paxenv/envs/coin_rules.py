@@ -5,11 +5,12 @@ writing down what chance did in it.
 """
 
 import dataclasses
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, UInt32
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int, Num, UInt32
 
 from paxenv import scalars
 from paxenv.params import as_array
@@ -177,13 +178,13 @@ def transition(
 
 
 def rewards(
-    payoff: Float[Array, "2 3"], takes: Takes
+    payoff: Num[Array, "..."], takes: Takes
 ) -> tuple[Float[Array, ""], Float[Array, ""]]:
     """Returns red's and blue's reward for what was taken.
 
     Args:
-        payoff: Row of red, row of blue: what it earns by a red coin, by a blue coin,
-            and when the other takes a coin of its colour.
+        payoff: `[2, 3]`, row of red, row of blue: what it earns by a red coin, by a
+            blue coin, and when the other takes a coin of its colour.
         takes: From `transition`.
 
     Raises:
@@ -198,7 +199,7 @@ def rewards(
     return rows[RED], rows[BLUE]
 
 
-def check_payoff(payoff: object) -> jax.Array:
+def check_payoff(payoff: object) -> Num[Array, "2 3"]:
     """Returns `payoff` as an array, or raises ValueError if it is not 2x3."""
     array = jnp.asarray(as_array(payoff))
     if array.shape != (2, 3):
@@ -227,7 +228,9 @@ def pack(rules: CoinRules, board: Board) -> UInt32[Array, ""]:
     return jax.lax.div(3 * word, jnp.full_like(word, 3))
 
 
-def unpack(rules: CoinRules, word: Any) -> Board:
+def unpack(
+    rules: CoinRules, word: UInt32[Array, "..."] | UInt32[np.ndarray, "..."] | np.uint32
+) -> Board:
     """Returns the board of a word (uint32, JAX or NumPy); leading axes are kept."""
     bits, count = rules.num_bits, 4 + 2 * rules.num_coins
     numbers = [

@@ -1,16 +1,19 @@
 """What players of the coin game see: the board from a seat, as planes or an index."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Int, Int8
 
 from paxenv.envs import coin_rules
-from paxenv.envs.coin_rules import Board, CoinRules
+from paxenv.envs.coin_rules import Board, CoinRules, Scalar
 
 LAYOUTS = ("flat", "HWC", "CHW", "flat_CHW")
 NUM_PLANES = 4
+
+Planes = TypeVar("Planes", jax.Array, np.ndarray)
 
 
 class View(NamedTuple):
@@ -23,10 +26,10 @@ class View(NamedTuple):
         foreign: 1 if the single coin has the other's colour; 0 with two coins.
     """
 
-    own: jax.Array
-    other: jax.Array
-    coins: tuple[jax.Array, ...]
-    foreign: jax.Array
+    own: Scalar
+    other: Scalar
+    coins: tuple[Scalar, ...]
+    foreign: Scalar
 
 
 def look(rules: CoinRules, board: Board, player: int, egocentric: bool) -> View:
@@ -41,7 +44,7 @@ def look(rules: CoinRules, board: Board, player: int, egocentric: bool) -> View:
     """
     own = board.players[player]
 
-    def cell(place: coin_rules.Place) -> jax.Array:
+    def cell(place: coin_rules.Place) -> Scalar:
         row, column = place
         if egocentric:
             centre = rules.height // 2, rules.width // 2
@@ -72,7 +75,7 @@ def one_hot(rules: CoinRules, view: View) -> Int8[Array, "cells 4"]:
     return lit.astype(jnp.int8).reshape(rules.num_cells, NUM_PLANES)
 
 
-def arrange(rules: CoinRules, planes: Any, layout: str) -> Any:
+def arrange(rules: CoinRules, planes: Planes, layout: str) -> Planes:
     """Returns planes `[cells, C]`, a JAX or NumPy array, in a layout.
 
     `"HWC"` and `"CHW"` are pictures with channels last and first, and `"flat"` and

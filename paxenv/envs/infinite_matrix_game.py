@@ -7,16 +7,22 @@ import jax
 import jax.core
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 
 from paxenv import metrics, payoffs
 from paxenv.environment import Environment, Frame
-from paxenv.game import game
-from paxenv.params import GameParams, as_floats, probability
+from paxenv.game import game, make_game, makes
+from paxenv.params import GameParams, as_floats
 from paxenv.rendering import policies as pictures
+from paxenv.types import Flag, Info, Picture, Rewards, Statistics
 
 STATES = ("CC", "CD", "DC", "DD", "START")
 MAX_LOGIT = 20.0
+
+#: Of cooperating after each of `STATES`.
+Logits = Float[Array, "5"]
+#: The own probabilities of cooperating, then the other's.
+Policies = Float[Array, "10"]
 
 
 class EnvParams(GameParams):
@@ -27,8 +33,13 @@ class EnvParams(GameParams):
         gamma: Discount in [0, 1). 1 is refused: the sum would be infinite.
     """
 
-    payoff_matrix: jax.Array = ((-1.0, -1.0), (-3.0, 0.0), (0.0, -3.0), (-2.0, -2.0))  # type: ignore
-    gamma: jax.Array = 0.96  # type: ignore[assignment]
+    payoff_matrix: Float[Array, "..."] = (
+        (-1.0, -1.0),
+        (-3.0, 0.0),
+        (0.0, -3.0),
+        (-2.0, -2.0),
+    )  # type: ignore
+    gamma: Float[Array, ""] = 0.96  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
         # JAX rebuilds params with leaves of its own (axes, gradients, sizes), so only
@@ -77,6 +88,8 @@ class InfiniteMatrixGame(Environment):
         clock ends on the step that it counts; logits have a Box of logits.
     """
 
+    num_inner_steps: int = 100
+
     name: ClassVar[str] = "InfiniteMatrixGame"
     reports_metrics: ClassVar[bool] = False
 
@@ -94,14 +107,16 @@ class InfiniteMatrixGame(Environment):
     def make_action_space(self, player: int) -> gymnasium.Space:
         return gymnasium.spaces.Box(-MAX_LOGIT, MAX_LOGIT, (len(STATES),), np.float32)
 
-    def reset_game(self, draws: Any, params: EnvParams) -> tuple[Any, tuple]:
+    def reset_game(
+        self, draws: Any, params: EnvParams
+    ) -> tuple[tuple[Policies, Policies], tuple[()]]:
         check_discount(params.gamma)
         start = jnp.full((2 * len(STATES),), 0.5, jnp.float32)
         return (start, start), ()
 
     def step_game(
-        self, draws: Any, game: Any, actions: Any, params: EnvParams
-    ) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+        self, draws: Any, game: Any, actions: tuple[Logits, Logits], params: EnvParams
+    ) -> tuple[tuple[Policies, Policies], tuple[()], Rewards, Flag, Info]:
         check_discount(params.gamma)
         p, q = (jax.nn.sigmoid(logits) for logits in actions)
         visits = occupancy(p[:4], p[4], q[:4], q[4], params.gamma)
@@ -110,13 +125,13 @@ class InfiniteMatrixGame(Environment):
             "welfare": values.sum(),
             "cooperation": jnp.stack((visits[0] + visits[1], visits[0] + visits[2])),
         }
-        obs = jnp.concatenate((p, q)), jnp.concatenate((q, p))
-        obs = tuple(o.astype(jnp.float32) for o in obs)
+        own, other = jnp.concatenate((p, q)), jnp.concatenate((q, p))
+        obs = own.astype(jnp.float32), other.astype(jnp.float32)
         return obs, (), (values[0], values[1]), jnp.zeros((), bool), report
 
     def discounted_value(
-        self, actions: tuple[jax.Array, jax.Array], params: EnvParams
-    ) -> tuple[jax.Array, jax.Array]:
+        self, actions: tuple[Logits, Logits], params: EnvParams
+    ) -> tuple[Float[Array, ""], Float[Array, ""]]:
         """Returns both players' un-normalised values; see `discounted_values`."""
         return discounted_values(*actions, params.payoff_matrix, params.gamma)
 
@@ -126,7 +141,7 @@ class InfiniteMatrixGame(Environment):
         )
 
     def metrics_update(
-        self, acc: metrics.Accumulator, obs_before: Any, actions: Any, info: Any
+        self, acc: metrics.Accumulator, obs_before: PyTree, actions: PyTree, info: Info
     ) -> metrics.Accumulator:
         totals = {
             "cooperation": acc.totals["cooperation"] + info["metrics"]["cooperation"],
@@ -134,7 +149,7 @@ class InfiniteMatrixGame(Environment):
         }
         return acc.replace(totals=totals)
 
-    def metrics_final(self, acc: metrics.Accumulator) -> dict[str, jax.Array]:
+    def metrics_final(self, acc: metrics.Accumulator) -> Statistics:
         rates = metrics.rate(acc.totals["cooperation"], acc.totals["steps"])
         return {f"cooperation_rate/player_{p + 1}": rates[p] for p in range(2)}
 
@@ -143,7 +158,7 @@ class InfiniteMatrixGame(Environment):
             frame, STATES, (self.num_inner_steps, self.num_outer_steps)
         )
 
-    def render_rgb(self, frame: Frame) -> np.ndarray:
+    def render_rgb(self, frame: Frame) -> Picture:
         return pictures.rgb(frame, STATES, (self.num_inner_steps, self.num_outer_steps))
 
 
@@ -188,8 +203,8 @@ def memory_one_values(
 
 
 def discounted_values(
-    logits_1: Float[Array, "5"],
-    logits_2: Float[Array, "5"],
+    logits_1: Logits,
+    logits_2: Logits,
     payoff: Float[Array, "..."] | np.ndarray,
     gamma: Float[Array, ""] | float,
 ) -> tuple[Float[Array, ""], Float[Array, ""]]:
@@ -245,17 +260,14 @@ def check_discount(gamma: Any) -> None:
         )
 
 
+@makes(InfiniteMatrixGame, EnvParams)
 def make(
     payoff: Any = None,
     *,
     game: str | None = None,
     payoff_matrix: Any = None,
     gamma: float = 0.96,
-    num_inner_steps: int = 100,
-    num_outer_steps: int = 1,
-    random_ends: bool = False,
-    continuation_prob: float = 0.96,
-    horizon: str = "truncate",
+    **options: Any,
 ) -> tuple[InfiniteMatrixGame, EnvParams]:
     """Returns an infinitely repeated matrix game and its numbers.
 
@@ -265,11 +277,8 @@ def make(
         game: The preset that the game is named after; default: the prisoner's dilemma.
         payoff_matrix: Another name for `payoff`.
         gamma: Discount in [0, 1).
-        num_inner_steps: Steps of an inner episode; each is a whole infinite game.
-        num_outer_steps: Inner episodes of a trial.
-        random_ends: Whether inner episodes end at random.
-        continuation_prob: Probability in [0, 1] of going on after a step.
-        horizon: `"truncate"` or `"terminate"`, see `Environment`.
+        **options: The options of every game (see `Environment`), where a step of an
+            inner episode is a whole infinite game, and `continuation_prob`.
 
     Raises:
         ValueError: If an option is out of range.
@@ -277,15 +286,9 @@ def make(
     """
     given = payoff if payoff_matrix is None else payoff_matrix
     table = payoffs.named_payoff(given, game, (2, 2))
-    env = InfiniteMatrixGame(
-        num_inner_steps, num_outer_steps, random_ends=random_ends, horizon=horizon
-    )
-    params = EnvParams(
-        payoff_matrix=table.reshape(4, 2),  # type: ignore[arg-type]
-        gamma=float(gamma),  # type: ignore[arg-type]
-        continuation_prob=probability("continuation_prob", continuation_prob),  # type: ignore
-    )
-    return env, params
+    check_discount(float(gamma))
+    given = {"payoff_matrix": table.reshape(4, 2), "gamma": float(gamma)}
+    return make_game(InfiniteMatrixGame, EnvParams, options | given)
 
 
 def _joint(p: jax.Array, q: jax.Array) -> jax.Array:

@@ -7,15 +7,21 @@ import gymnasium
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Float, Int, Int8, Num, PyTree
 
 from paxenv import metrics, payoffs, spaces
 from paxenv.environment import Environment, Frame
-from paxenv.game import game
-from paxenv.params import GameParams, as_floats, probability
+from paxenv.game import game, make_game, makes
+from paxenv.params import GameParams, as_floats
 from paxenv.rendering import matrix_game as pictures
+from paxenv.types import Flag, Info, Picture, Reward, Rewards, Statistics
 
 PRISONERS_DILEMMA = ((-1.0, -1.0), (-3.0, 0.0), (0.0, -3.0), (-2.0, -2.0))
 MAX_SELECTED_CELLS = 16
+
+Action = Int[Array, ""]
+#: One-hot, or the index of a state.
+Observation = Int8[Array, " states"] | Int[Array, ""]
 
 
 class EnvParams(GameParams):
@@ -27,7 +33,7 @@ class EnvParams(GameParams):
             prisoner's dilemma -1, -3, 0, -2 in years of prison.
     """
 
-    payoff_matrix: jax.Array = PRISONERS_DILEMMA  # type: ignore[assignment]
+    payoff_matrix: Float[Array, "..."] = PRISONERS_DILEMMA  # type: ignore[assignment]
 
 
 @game
@@ -65,6 +71,7 @@ class IteratedMatrixGame(Environment):
         last joint action of an inner episode in `info["final_obs"]`.
     """
 
+    num_inner_steps: int = 100
     _: dataclasses.KW_ONLY
     num_actions: tuple[int, int] = (2, 2)
     observation: str = "one_hot"
@@ -109,13 +116,15 @@ class IteratedMatrixGame(Environment):
     def make_action_space(self, player: int) -> gymnasium.Space:
         return gymnasium.spaces.Discrete(self.num_actions[player], dtype=np.int32)
 
-    def reset_game(self, draws: Any, params: EnvParams) -> tuple[Any, tuple]:
+    def reset_game(
+        self, draws: Any, params: EnvParams
+    ) -> tuple[tuple[Observation, Observation], tuple[()]]:
         start = self._observe(jnp.int32(self.num_states - 1))
         return (start, start), ()
 
     def step_game(
-        self, draws: Any, game: Any, actions: Any, params: EnvParams
-    ) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+        self, draws: Any, game: Any, actions: tuple[Action, Action], params: EnvParams
+    ) -> tuple[tuple[Observation, Observation], tuple[()], Rewards, Flag, Info]:
         row = jnp.clip(actions[0], 0, self.num_actions[0] - 1)
         column = jnp.clip(actions[1], 0, self.num_actions[1] - 1)
         state = row * self.num_actions[1] + column
@@ -131,7 +140,7 @@ class IteratedMatrixGame(Environment):
         return metrics.state_counts(2, self.num_states)
 
     def metrics_update(
-        self, acc: metrics.Accumulator, obs_before: Any, actions: Any, info: Any
+        self, acc: metrics.Accumulator, obs_before: PyTree, actions: PyTree, info: Info
     ) -> metrics.Accumulator:
         states = [
             spaces.state_mask(obs, self.observation_space(p))
@@ -140,7 +149,7 @@ class IteratedMatrixGame(Environment):
         hits = [jnp.asarray(action) == 0 for action in actions]
         return metrics.count_step(acc, states, hits, info["valid"])
 
-    def metrics_final(self, acc: metrics.Accumulator) -> dict[str, jax.Array]:
+    def metrics_final(self, acc: metrics.Accumulator) -> Statistics:
         names = self.state_names(0), self.state_names(1)
         named = metrics.visitation(acc, names)
         if self.num_actions == (2, 2):
@@ -161,7 +170,7 @@ class IteratedMatrixGame(Environment):
             frame, self.num_actions, (self.num_inner_steps, self.num_outer_steps)
         )
 
-    def render_rgb(self, frame: Frame) -> np.ndarray:
+    def render_rgb(self, frame: Frame) -> Picture:
         return pictures.rgb(
             frame, self.num_actions, (self.num_inner_steps, self.num_outer_steps)
         )
@@ -170,18 +179,14 @@ class IteratedMatrixGame(Environment):
         return spaces.encode_state(state, self.num_states, self.observation)
 
 
+@makes(IteratedMatrixGame, EnvParams)
 def make(
     payoff: Any = None,
     *,
     game: str | None = None,
     payoff_matrix: Any = None,
     num_actions: tuple[int, int] | None = None,
-    num_inner_steps: int = 100,
-    num_outer_steps: int = 1,
-    observation: str = "one_hot",
-    random_ends: bool = False,
-    continuation_prob: float = 0.96,
-    horizon: str = "truncate",
+    **options: Any,
 ) -> tuple[IteratedMatrixGame, EnvParams]:
     """Returns a matrix game and its numbers.
 
@@ -193,12 +198,8 @@ def make(
             the prisoner's dilemma.
         payoff_matrix: Another name for `payoff`.
         num_actions: (A_0, A_1), where the payoff's shape leaves it open.
-        num_inner_steps: Steps of an inner episode.
-        num_outer_steps: Inner episodes of a trial.
-        observation: `"one_hot"` or `"index"`.
-        random_ends: Whether inner episodes end at random.
-        continuation_prob: Probability in [0, 1] of going on after a step.
-        horizon: `"truncate"` or `"terminate"`, see `Environment`.
+        **options: `observation`, the options of every game (see `Environment`), and
+            `continuation_prob`.
 
     Raises:
         ValueError: If an option is out of range.
@@ -206,24 +207,17 @@ def make(
     """
     given = payoff if payoff_matrix is None else payoff_matrix
     table = payoffs.named_payoff(given, game, num_actions)
-    env = IteratedMatrixGame(
-        num_inner_steps,
-        num_outer_steps,
-        num_actions=(table.shape[0], table.shape[1]),
-        observation=observation,
-        random_ends=random_ends,
-        horizon=horizon,
-    )
-    params = EnvParams(
-        payoff_matrix=table.reshape(-1, 2),  # type: ignore[arg-type]
-        continuation_prob=probability("continuation_prob", continuation_prob),  # type: ignore
-    )
-    return env, params
+    actions, cells = table.shape[:2], table.reshape(-1, 2)
+    given = {"num_actions": actions, "payoff_matrix": cells}
+    return make_game(IteratedMatrixGame, EnvParams, options | given)
 
 
 def stage_rewards(
-    payoff: jax.Array, num_actions: tuple[int, int], row: jax.Array, column: jax.Array
-) -> tuple[jax.Array, jax.Array]:
+    payoff: Num[Array, "..."] | np.ndarray,
+    num_actions: tuple[int, int],
+    row: Action,
+    column: Action,
+) -> tuple[Reward, Reward]:
     """Returns both players' rewards for one joint action.
 
     Args:

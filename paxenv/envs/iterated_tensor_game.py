@@ -8,15 +8,21 @@ import gymnasium
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Float, Int, Int8, PyTree
 
 from paxenv import metrics, payoffs, spaces
 from paxenv.environment import Environment, Frame
-from paxenv.game import game
-from paxenv.params import GameParams, as_floats, probability
+from paxenv.game import from_options, game, makes
+from paxenv.params import GameParams, as_floats, from_numbers
 from paxenv.rendering import tensor_game as pictures
+from paxenv.types import Flag, Info, Picture, Reward, Rewards, Statistics
 
 MAX_PLAYERS = 30
 MAX_ONE_HOT = 2**16
+
+Action = Int[Array, ""]
+#: One-hot, or the index of a state.
+Observation = Int8[Array, " states"] | Int[Array, ""]
 
 
 class EnvParams(GameParams):
@@ -30,7 +36,7 @@ class EnvParams(GameParams):
             `[A_0, ..., A_{N-1}, N]`.
     """
 
-    payoff_table: jax.Array
+    payoff_table: Float[Array, "..."]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -134,13 +140,15 @@ class IteratedTensorGame(Environment, _NumPlayers):
     def make_action_space(self, player: int) -> gymnasium.Space:
         return gymnasium.spaces.Discrete(self.num_actions[player], dtype=np.int32)
 
-    def reset_game(self, draws: Any, params: EnvParams) -> tuple[Any, tuple]:
+    def reset_game(
+        self, draws: Any, params: EnvParams
+    ) -> tuple[tuple[Observation, ...], tuple[()]]:
         start = self._observe(jnp.int32(self.num_states - 1))
         return (start,) * self.num_players, ()
 
     def step_game(
-        self, draws: Any, game: Any, actions: Any, params: EnvParams
-    ) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+        self, draws: Any, game: Any, actions: tuple[Action, ...], params: EnvParams
+    ) -> tuple[tuple[Observation, ...], tuple[()], Rewards, Flag, Info]:
         actions = tuple(
             jnp.clip(a, 0, n - 1)
             for a, n in zip(actions, self.num_actions, strict=True)
@@ -171,7 +179,7 @@ class IteratedTensorGame(Environment, _NumPlayers):
         return metrics.state_counts(self.num_players, num_groups)
 
     def metrics_update(
-        self, acc: metrics.Accumulator, obs_before: Any, actions: Any, info: Any
+        self, acc: metrics.Accumulator, obs_before: PyTree, actions: PyTree, info: Info
     ) -> metrics.Accumulator:
         if not self._two_actions:
             return acc
@@ -184,7 +192,7 @@ class IteratedTensorGame(Environment, _NumPlayers):
         hits = [jnp.asarray(action) == 0 for action in actions]
         return metrics.count_step(acc, groups, hits, info["valid"])
 
-    def metrics_final(self, acc: metrics.Accumulator) -> dict[str, jax.Array]:
+    def metrics_final(self, acc: metrics.Accumulator) -> Statistics:
         if not self._two_actions:
             return {}
         names = (self.group_names,) * self.num_players
@@ -201,7 +209,7 @@ class IteratedTensorGame(Environment, _NumPlayers):
             frame, self.num_actions, (self.num_inner_steps, self.num_outer_steps)
         )
 
-    def render_rgb(self, frame: Frame) -> np.ndarray:
+    def render_rgb(self, frame: Frame) -> Picture:
         return pictures.rgb(
             frame, self.num_actions, (self.num_inner_steps, self.num_outer_steps)
         )
@@ -226,8 +234,8 @@ class IteratedTensorGame(Environment, _NumPlayers):
 
 
 def count_rewards(
-    table: jax.Array, actions: tuple[jax.Array, ...]
-) -> tuple[jax.Array, ...]:
+    table: Float[Array, "rows 2"], actions: tuple[Action, ...]
+) -> tuple[Reward, ...]:
     """Returns rewards of a two-action game in which only numbers matter.
 
     Args:
@@ -244,8 +252,8 @@ def count_rewards(
 
 
 def rotated_state(
-    actions: tuple[jax.Array, ...], num_actions: tuple[int, ...], player: int
-) -> jax.Array:
+    actions: tuple[Action, ...], num_actions: tuple[int, ...], player: int
+) -> Int[Array, ""]:
     """Returns the joint action as `player` numbers it, its own the leading digit."""
     state = jnp.zeros((), jnp.int32)
     for offset in range(len(actions)):
@@ -254,18 +262,9 @@ def rotated_state(
     return state
 
 
+@makes(IteratedTensorGame, EnvParams)
 def make(
-    payoff: Any = None,
-    *,
-    num_players: int = 3,
-    payoff_table: Any = None,
-    num_actions: tuple[int, ...] | None = None,
-    num_inner_steps: int = 100,
-    num_outer_steps: int = 1,
-    observation: str = "one_hot",
-    random_ends: bool = False,
-    continuation_prob: float = 0.96,
-    horizon: str = "truncate",
+    payoff: Any = None, *, payoff_table: Any = None, **options: Any
 ) -> tuple[IteratedTensorGame, EnvParams]:
     """Returns an N-player game and its numbers.
 
@@ -273,37 +272,19 @@ def make(
         payoff: Counts table `[N + 1, 2]` or tensor `[A_0, ..., A_{N-1}, N]`, as lists,
             an array, or JSON or YAML text; default: the donation game. The cells of a
             counts table that no play can reach may hold anything.
-        num_players: N.
         payoff_table: Another name for `payoff`.
-        num_actions: Actions of each player; default two each.
-        num_inner_steps: Steps of an inner episode.
-        num_outer_steps: Inner episodes of a trial.
-        observation: `"one_hot"` or `"index"`.
-        random_ends: Whether inner episodes end at random.
-        continuation_prob: Probability in [0, 1] of going on after a step.
-        horizon: `"truncate"` or `"terminate"`, see `Environment`.
+        **options: `num_players` (3 if not given), `num_actions`, `observation`, the
+            options of every game (see `Environment`), and `continuation_prob`.
 
     Raises:
         ValueError: If an option is out of range.
         payoffs.PayoffError: If the payoff cannot be read; names row and column.
     """
-    env = IteratedTensorGame(
-        num_players,
-        num_inner_steps,
-        num_outer_steps,
-        num_actions=num_actions or (),
-        observation=observation,
-        random_ends=random_ends,
-        horizon=horizon,
-    )
+    env, numbers = from_options(IteratedTensorGame, options)
     given = payoff if payoff_table is None else payoff_table
     table = (
         env.default_params.payoff_table
         if given is None
         else payoffs.parse_tensor(given, env.num_actions)
     )
-    params = EnvParams(
-        payoff_table=table,  # type: ignore[arg-type]
-        continuation_prob=probability("continuation_prob", continuation_prob),  # type: ignore
-    )
-    return env, params
+    return env, from_numbers(EnvParams, numbers | {"payoff_table": table})

@@ -7,6 +7,7 @@ import numpy as np
 
 from paxenv.envs import coin_rules
 from paxenv.rendering import frames
+from paxenv.types import Picture
 
 if TYPE_CHECKING:
     from paxenv.environment import Frame
@@ -17,7 +18,7 @@ PLAYERS = ((205, 40, 40), (40, 80, 205))
 COINS = ((245, 130, 130), (130, 165, 245))
 
 
-def rgb(rules: coin_rules.CoinRules, frame: "Frame") -> np.ndarray:
+def rgb(rules: coin_rules.CoinRules, frame: "Frame") -> Picture:
     """Returns uint8 `[32 * height, 32 * width, 3]`.
 
     A cell has a quarter for each thing that may be in it: players are squares in its

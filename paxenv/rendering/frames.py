@@ -1,6 +1,6 @@
 """What pictures of all games say alike: the clock, actions and rewards in words."""
 
-from typing import Any
+from typing import SupportsFloat, SupportsInt
 
 import numpy as np
 
@@ -26,11 +26,11 @@ def clock(frame: Frame, num_inner_steps: int, num_outer_steps: int) -> str:
     return f"{text}  episode {episode}/{num_outer_steps}"
 
 
-def action_name(action: Any, num_actions: int) -> str:
+def action_name(action: SupportsInt, num_actions: int) -> str:
     """Returns C or D in games of two actions, else the action's number."""
     return "CD"[int(action)] if num_actions == 2 else str(int(action))
 
 
-def number(value: Any) -> str:
+def number(value: SupportsFloat) -> str:
     """Returns a reward in at most four digits."""
     return f"{float(value):.4g}"

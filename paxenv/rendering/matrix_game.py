@@ -4,6 +4,7 @@ import numpy as np
 
 from paxenv.environment import Frame
 from paxenv.rendering import frames, pixels
+from paxenv.types import Picture
 
 CELL_HEIGHT, CELL_WIDTH = 56, 152
 MARGIN = 48
@@ -51,9 +52,7 @@ def ansi(frame: Frame, num_actions: tuple[int, int], clock: tuple[int, int]) -> 
     return "\n".join(line.rstrip() for line in lines)
 
 
-def rgb(
-    frame: Frame, num_actions: tuple[int, int], clock: tuple[int, int]
-) -> np.ndarray:
+def rgb(frame: Frame, num_actions: tuple[int, int], clock: tuple[int, int]) -> Picture:
     """Returns one game as a picture, uint8 `[height, width, 3]`; see `ansi`."""
     frames.check_single(frame)
     rows, columns = num_actions

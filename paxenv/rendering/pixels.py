@@ -2,6 +2,8 @@
 
 import numpy as np
 
+from paxenv.types import Picture
+
 Colour = tuple[int, int, int]
 
 WHITE: Colour = (255, 255, 255)
@@ -37,13 +39,13 @@ _GLYPHS = {
 }  # fmt: skip
 
 
-def blank(height: int, width: int, colour: Colour = WHITE) -> np.ndarray:
+def blank(height: int, width: int, colour: Colour = WHITE) -> Picture:
     """Returns a picture of one colour, uint8 `[height, width, 3]`."""
     return np.full((height, width, 3), colour, np.uint8)
 
 
 def fill(
-    picture: np.ndarray, top: int, left: int, height: int, width: int, colour: Colour
+    picture: Picture, top: int, left: int, height: int, width: int, colour: Colour
 ) -> None:
     """Paints a rectangle; what lies outside the picture is cut off."""
     picture[max(top, 0) : top + height, max(left, 0) : left + width] = colour
@@ -55,7 +57,7 @@ def text_width(text: str, scale: int) -> int:
 
 
 def write(
-    picture: np.ndarray,
+    picture: Picture,
     top: int,
     left: int,
     text: str,
@@ -73,7 +75,7 @@ def write(
 
 
 def write_centred(
-    picture: np.ndarray,
+    picture: Picture,
     top: int,
     left: int,
     width: int,

@@ -6,6 +6,7 @@ import numpy as np
 
 from paxenv.environment import Frame
 from paxenv.rendering import frames, pixels
+from paxenv.types import Picture
 
 BAR_HEIGHT, BAR_WIDTH = 120, 36
 GROUP = 110
@@ -39,7 +40,7 @@ def ansi(frame: Frame, states: Sequence[str], clock: tuple[int, int]) -> str:
     return "\n".join(lines)
 
 
-def rgb(frame: Frame, states: Sequence[str], clock: tuple[int, int]) -> np.ndarray:
+def rgb(frame: Frame, states: Sequence[str], clock: tuple[int, int]) -> Picture:
     """Returns one game as a picture, uint8 `[height, width, 3]`; see `ansi`."""
     frames.check_single(frame)
     floor = MARGIN + BAR_HEIGHT

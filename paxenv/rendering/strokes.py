@@ -7,6 +7,7 @@ import numpy as np
 
 from paxenv.environment import Environment, Frame
 from paxenv.rendering import frames, pixels
+from paxenv.types import Picture
 
 SIZE = 240
 
@@ -29,7 +30,7 @@ class Stroke(NamedTuple):
     width: float = 0.03
 
 
-def rgb(strokes: Iterable[Stroke], centre: Point, reach: float) -> np.ndarray:
+def rgb(strokes: Iterable[Stroke], centre: Point, reach: float) -> Picture:
     """Returns a picture, uint8 `[SIZE, SIZE, 3]`, later strokes over earlier ones.
 
     Args:

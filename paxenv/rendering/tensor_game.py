@@ -4,6 +4,7 @@ import numpy as np
 
 from paxenv.environment import Frame
 from paxenv.rendering import frames, pixels
+from paxenv.types import Picture
 
 MARGIN = 24
 LINE = 34
@@ -37,9 +38,7 @@ def ansi(frame: Frame, num_actions: tuple[int, ...], clock: tuple[int, int]) -> 
     return "\n".join(line.rstrip() for line in lines)
 
 
-def rgb(
-    frame: Frame, num_actions: tuple[int, ...], clock: tuple[int, int]
-) -> np.ndarray:
+def rgb(frame: Frame, num_actions: tuple[int, ...], clock: tuple[int, int]) -> Picture:
     """Returns one game as a picture, uint8 `[height, width, 3]`; see `ansi`."""
     frames.check_single(frame)
     counts = _counts(frame, num_actions)

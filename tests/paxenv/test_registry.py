@@ -1,6 +1,10 @@
 """Names of games."""
 
+import inspect
+
 import gymnasium
+import jax
+import jax.numpy as jnp
 import pytest
 
 import paxenv
@@ -66,6 +70,41 @@ def test_unknown_option_names_the_nearest_one():
 def test_another_librarys_word_names_ours(name):
     with pytest.raises(TypeError, match="did you mean 'num_inner_steps'"):
         paxenv.make("IPD", **{name: 3})
+
+
+def test_the_make_of_a_game_names_all_options_and_their_defaults():
+    named = inspect.signature(registry.find("IPD").load()).parameters
+    defaults = {name: p.default for name, p in named.items()}
+    assert defaults == {
+        "payoff": None,
+        "game": None,
+        "payoff_matrix": None,
+        "num_actions": None,
+        "num_inner_steps": 100,
+        "num_outer_steps": 1,
+        "random_ends": False,
+        "horizon": "truncate",
+        "observation": "one_hot",
+        "continuation_prob": 0.96,
+    }
+
+
+@pytest.mark.parametrize("game", ["IPD", "CoinGame", "IteratedTensorGame", "Pendulum"])
+def test_the_make_of_a_game_refuses_an_unknown_option_by_itself(game):
+    make = registry.find(game).load()
+    with pytest.raises(registry.UnknownOptionError, match="mean 'num_inner_steps'"):
+        make(num_iner_steps=3)
+
+
+@pytest.mark.parametrize(
+    "game", ["IPD", "InfiniteMatrixGame", "IteratedTensorGame", "CoinGame", "CartPole"]
+)
+def test_the_probability_of_going_on_is_checked_and_an_array_in_every_game(game):
+    _, params = paxenv.make(game, continuation_prob=1)
+    assert isinstance(params.continuation_prob, jax.Array)
+    assert params.continuation_prob.dtype == jnp.float32
+    with pytest.raises(ValueError, match=r"continuation_prob must be .* got 1\.5"):
+        paxenv.make(game, continuation_prob=1.5)
 
 
 def test_options_reach_the_game():

@@ -2,23 +2,21 @@
 
 from typing import Any, ClassVar
 
-import gymnasium
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Float, Int
 
-from paxenv import keys
-from paxenv.environment import Environment, Frame
-from paxenv.envs.classic_control.angles import wrapped
-from paxenv.envs.classic_control.making import make_problem
-from paxenv.game import game
+from paxenv.environment import Frame
+from paxenv.envs.classic_control import problem
+from paxenv.game import game, make_game, makes
 from paxenv.params import GameParams
+from paxenv.rendering import pixels, strokes
+from paxenv.types import Picture
 
 MAX_VELOCITY_1 = 4 * np.pi
 MAX_VELOCITY_2 = 9 * np.pi
 RESET_BOUND = 0.1
-ACTION_NAMES = ("torque -", "no torque", "torque +")
-COORDINATES = ("cos 1", "sin 1", "cos 2", "sin 2", "velocity 1", "velocity 2")
 
 
 class EnvParams(GameParams):
@@ -40,22 +38,22 @@ class EnvParams(GameParams):
             the fixed joint, both links counted as equally long.
     """
 
-    gravity: jax.Array = 9.8  # type: ignore[assignment]
-    link_length_1: jax.Array = 1.0  # type: ignore[assignment]
-    link_mass_1: jax.Array = 1.0  # type: ignore[assignment]
-    link_mass_2: jax.Array = 1.0  # type: ignore[assignment]
-    link_centre_1: jax.Array = 0.5  # type: ignore[assignment]
-    link_centre_2: jax.Array = 0.5  # type: ignore[assignment]
-    link_inertia: jax.Array = 1.0  # type: ignore[assignment]
-    torque: jax.Array = 1.0  # type: ignore[assignment]
-    time_step: jax.Array = 0.2  # type: ignore[assignment]
-    max_velocity_1: jax.Array = MAX_VELOCITY_1  # type: ignore[assignment]
-    max_velocity_2: jax.Array = MAX_VELOCITY_2  # type: ignore[assignment]
-    goal_height: jax.Array = 1.0  # type: ignore[assignment]
+    gravity: problem.Scalar = 9.8  # type: ignore[assignment]
+    link_length_1: problem.Scalar = 1.0  # type: ignore[assignment]
+    link_mass_1: problem.Scalar = 1.0  # type: ignore[assignment]
+    link_mass_2: problem.Scalar = 1.0  # type: ignore[assignment]
+    link_centre_1: problem.Scalar = 0.5  # type: ignore[assignment]
+    link_centre_2: problem.Scalar = 0.5  # type: ignore[assignment]
+    link_inertia: problem.Scalar = 1.0  # type: ignore[assignment]
+    torque: problem.Scalar = 1.0  # type: ignore[assignment]
+    time_step: problem.Scalar = 0.2  # type: ignore[assignment]
+    max_velocity_1: problem.Scalar = MAX_VELOCITY_1  # type: ignore[assignment]
+    max_velocity_2: problem.Scalar = MAX_VELOCITY_2  # type: ignore[assignment]
+    goal_height: problem.Scalar = 1.0  # type: ignore[assignment]
 
 
 @game
-class Acrobot(Environment):
+class Acrobot(problem.ControlProblem):
     """A chain of two links swings its free end above a bar.
 
     Description:
@@ -94,62 +92,41 @@ class Acrobot(Environment):
     num_inner_steps: int = 500
 
     name: ClassVar[str] = "Acrobot"
-
-    @property
-    def num_players(self) -> int:
-        return 1
+    coordinates = {
+        **dict.fromkeys(("cos 1", "sin 1", "cos 2", "sin 2"), (-1.0, 1.0)),
+        "velocity 1": (-MAX_VELOCITY_1, MAX_VELOCITY_1),
+        "velocity 2": (-MAX_VELOCITY_2, MAX_VELOCITY_2),
+    }
+    actions = ("torque -", "no torque", "torque +")
+    num_draws = 4
 
     @property
     def default_params(self) -> EnvParams:
         return EnvParams()
 
-    def action_names(self, player: int = 0) -> tuple[str, ...]:
-        """Returns the names of the actions, in order."""
-        return ACTION_NAMES
+    def opening(self, draws: Float[Array, " draws"]) -> problem.State:
+        return (2 * draws - 1) * jnp.float32(RESET_BOUND)
 
-    def make_observation_space(self, player: int) -> gymnasium.Space:
-        bounds = [1.0, 1.0, 1.0, 1.0, MAX_VELOCITY_1, MAX_VELOCITY_2]
-        high = np.array(bounds, np.float32)
-        return gymnasium.spaces.Box(-high, high, dtype=np.float32)
+    def observe(self, state: problem.State) -> Float[Array, "6"]:
+        cos, sin = jnp.cos(state[:2]), jnp.sin(state[:2])
+        return jnp.stack([cos[0], sin[0], cos[1], sin[1], state[2], state[3]])
 
-    def make_action_space(self, player: int) -> gymnasium.Space:
-        return gymnasium.spaces.Discrete(3, dtype=np.int32)
-
-    def draw(self, key: jax.Array) -> jax.Array:
-        return keys.uniform(keys.words(key, 4))
-
-    def reset_game(
-        self, draws: jax.Array, params: EnvParams
-    ) -> tuple[jax.Array, jax.Array]:
-        state = (2 * draws - 1) * jnp.float32(RESET_BOUND)
-        return _observe(state), state
-
-    def step_game(
-        self, draws: Any, game: jax.Array, actions: jax.Array, params: EnvParams
-    ) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array, dict[str, Any]]:
-        torque = (actions - 1) * params.torque
-        theta_1, theta_2, velocity_1, velocity_2 = _integrated(game, torque, params)
-        state = jnp.stack(
-            [
-                wrapped(theta_1),
-                wrapped(theta_2),
-                jnp.clip(velocity_1, -params.max_velocity_1, params.max_velocity_1),
-                jnp.clip(velocity_2, -params.max_velocity_2, params.max_velocity_2),
-            ]
-        ).astype(jnp.float32)
+    def transition(
+        self, state: problem.State, action: Int[Array, ""], params: EnvParams
+    ) -> problem.Outcome:
+        torque = (action - 1) * params.torque
+        theta_1, theta_2, velocity_1, velocity_2 = _integrated(state, torque, params)
+        after = (
+            problem.wrapped(theta_1),
+            problem.wrapped(theta_2),
+            jnp.clip(velocity_1, -params.max_velocity_1, params.max_velocity_1),
+            jnp.clip(velocity_2, -params.max_velocity_2, params.max_velocity_2),
+        )
         height = -jnp.cos(theta_1) - jnp.cos(theta_1 + theta_2)
         terminated = height > params.goal_height
-        reward = jnp.where(terminated, 0.0, -1.0)
-        return _observe(state), state, reward, terminated, {}
+        return after, jnp.where(terminated, 0.0, -1.0), terminated
 
-    def render_ansi(self, frame: Frame) -> str:
-        from paxenv.rendering import strokes
-
-        return strokes.text(self, frame, COORDINATES)
-
-    def render_rgb(self, frame: Frame) -> np.ndarray:
-        from paxenv.rendering import pixels, strokes
-
+    def render_rgb(self, frame: Frame) -> Picture:
         theta_1, theta_2 = (float(angle) for angle in frame.state.game[:2])
         elbow = (float(np.sin(theta_1)), -float(np.cos(theta_1)))
         tip = (
@@ -165,14 +142,10 @@ class Acrobot(Environment):
         return strokes.rgb(lines, centre=(0.0, 0.0), reach=2.2)
 
 
+@makes(Acrobot, EnvParams)
 def make(**options: Any) -> tuple[Acrobot, EnvParams]:
-    """Returns an acrobot and its numbers, from options of `making.make_problem`."""
-    return make_problem(Acrobot, EnvParams, options)
-
-
-def _observe(state: jax.Array) -> jax.Array:
-    cos, sin = jnp.cos(state[:2]), jnp.sin(state[:2])
-    return jnp.stack([cos[0], sin[0], cos[1], sin[1], state[2], state[3]])
+    """Returns an acrobot and its numbers; options are the fields of both."""
+    return make_game(Acrobot, EnvParams, options)
 
 
 def _integrated(state: jax.Array, torque: jax.Array, params: EnvParams) -> jax.Array:

@@ -2,22 +2,21 @@
 
 from typing import Any, ClassVar
 
-import gymnasium
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Float, Int
 
-from paxenv import keys
-from paxenv.environment import Environment, Frame
-from paxenv.envs.classic_control.making import make_problem
-from paxenv.game import game
+from paxenv.environment import Frame
+from paxenv.envs.classic_control import problem
+from paxenv.game import game, make_game, makes
 from paxenv.params import GameParams
+from paxenv.rendering import pixels, strokes
+from paxenv.types import Picture
 
 THETA_THRESHOLD = 12 * np.pi / 180
 X_THRESHOLD = 2.4
 RESET_BOUND = 0.05
-ACTION_NAMES = ("left", "right")
-COORDINATES = ("x", "x velocity", "angle", "angular velocity")
 
 
 class EnvParams(GameParams):
@@ -34,18 +33,18 @@ class EnvParams(GameParams):
         theta_threshold: The pole must stay within this angle of upright, rad.
     """
 
-    gravity: jax.Array = 9.8  # type: ignore[assignment]
-    cart_mass: jax.Array = 1.0  # type: ignore[assignment]
-    pole_mass: jax.Array = 0.1  # type: ignore[assignment]
-    pole_half_length: jax.Array = 0.5  # type: ignore[assignment]
-    force: jax.Array = 10.0  # type: ignore[assignment]
-    time_step: jax.Array = 0.02  # type: ignore[assignment]
-    x_threshold: jax.Array = X_THRESHOLD  # type: ignore[assignment]
-    theta_threshold: jax.Array = THETA_THRESHOLD  # type: ignore[assignment]
+    gravity: problem.Scalar = 9.8  # type: ignore[assignment]
+    cart_mass: problem.Scalar = 1.0  # type: ignore[assignment]
+    pole_mass: problem.Scalar = 0.1  # type: ignore[assignment]
+    pole_half_length: problem.Scalar = 0.5  # type: ignore[assignment]
+    force: problem.Scalar = 10.0  # type: ignore[assignment]
+    time_step: problem.Scalar = 0.02  # type: ignore[assignment]
+    x_threshold: problem.Scalar = X_THRESHOLD  # type: ignore[assignment]
+    theta_threshold: problem.Scalar = THETA_THRESHOLD  # type: ignore[assignment]
 
 
 @game
-class CartPole(Environment):
+class CartPole(problem.ControlProblem):
     """A cart on a track is pushed so that the pole on it does not fall.
 
     Description:
@@ -82,59 +81,37 @@ class CartPole(Environment):
     num_inner_steps: int = 500
 
     name: ClassVar[str] = "CartPole"
-
-    @property
-    def num_players(self) -> int:
-        return 1
+    coordinates = {
+        "x": (-2 * X_THRESHOLD, 2 * X_THRESHOLD),
+        "x velocity": (-np.inf, np.inf),
+        "angle": (-2 * THETA_THRESHOLD, 2 * THETA_THRESHOLD),
+        "angular velocity": (-np.inf, np.inf),
+    }
+    actions = ("left", "right")
+    num_draws = 4
 
     @property
     def default_params(self) -> EnvParams:
         return EnvParams()
 
-    def action_names(self, player: int = 0) -> tuple[str, ...]:
-        """Returns the names of the actions, in order."""
-        return ACTION_NAMES
+    def opening(self, draws: Float[Array, " draws"]) -> problem.State:
+        return (2 * draws - 1) * jnp.float32(RESET_BOUND)
 
-    def make_observation_space(self, player: int) -> gymnasium.Space:
-        bounds = [2 * X_THRESHOLD, np.inf, 2 * THETA_THRESHOLD, np.inf]
-        high = np.array(bounds, np.float32)
-        return gymnasium.spaces.Box(-high, high, dtype=np.float32)
-
-    def make_action_space(self, player: int) -> gymnasium.Space:
-        return gymnasium.spaces.Discrete(2, dtype=np.int32)
-
-    def draw(self, key: jax.Array) -> jax.Array:
-        return keys.uniform(keys.words(key, 4))
-
-    def reset_game(
-        self, draws: jax.Array, params: EnvParams
-    ) -> tuple[jax.Array, jax.Array]:
-        state = (2 * draws - 1) * jnp.float32(RESET_BOUND)
-        return state, state
-
-    def step_game(
-        self, draws: Any, game: jax.Array, actions: jax.Array, params: EnvParams
-    ) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array, dict[str, Any]]:
-        x, x_velocity, theta, theta_velocity = game
-        push = jnp.where(actions == 1, params.force, -params.force)
+    def transition(
+        self, state: problem.State, action: Int[Array, ""], params: EnvParams
+    ) -> problem.Outcome:
+        x, x_velocity, theta, theta_velocity = state
+        push = jnp.where(action == 1, params.force, -params.force)
         velocities = jnp.stack([x_velocity, theta_velocity])
         x_velocity, theta_velocity = velocities + params.time_step * jnp.stack(
             _accelerations(push, theta, theta_velocity, params)
         )
         x, theta = jnp.stack([x, theta]) + params.time_step * velocities
-        state = jnp.stack([x, x_velocity, theta, theta_velocity]).astype(jnp.float32)
         fell = jnp.abs(theta) > params.theta_threshold
         terminated = fell | (jnp.abs(x) > params.x_threshold)
-        return state, state, jnp.ones(()), terminated, {}
+        return (x, x_velocity, theta, theta_velocity), jnp.ones(()), terminated
 
-    def render_ansi(self, frame: Frame) -> str:
-        from paxenv.rendering import strokes
-
-        return strokes.text(self, frame, COORDINATES)
-
-    def render_rgb(self, frame: Frame) -> np.ndarray:
-        from paxenv.rendering import pixels, strokes
-
+    def render_rgb(self, frame: Frame) -> Picture:
         x, _, theta, _ = frame.state.game
         length = 2 * float(frame.params.pole_half_length)
         tip = (x + length * np.sin(theta), length * np.cos(theta))
@@ -144,9 +121,10 @@ class CartPole(Environment):
         return strokes.rgb((track, cart, pole), centre=(0.0, 0.5), reach=X_THRESHOLD)
 
 
+@makes(CartPole, EnvParams)
 def make(**options: Any) -> tuple[CartPole, EnvParams]:
-    """Returns a cart-pole and its numbers, from options of `making.make_problem`."""
-    return make_problem(CartPole, EnvParams, options)
+    """Returns a cart-pole and its numbers; options are the fields of both."""
+    return make_game(CartPole, EnvParams, options)
 
 
 def _accelerations(

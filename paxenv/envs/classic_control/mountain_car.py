@@ -3,22 +3,20 @@
 import itertools
 from typing import Any, ClassVar
 
-import gymnasium
-import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Float, Int
 
-from paxenv import keys
-from paxenv.environment import Environment, Frame
-from paxenv.envs.classic_control.making import make_problem
-from paxenv.game import game
+from paxenv.environment import Frame
+from paxenv.envs.classic_control import problem
+from paxenv.game import game, make_game, makes
 from paxenv.params import GameParams
+from paxenv.rendering import pixels, strokes
+from paxenv.types import Picture
 
 MIN_POSITION, MAX_POSITION = -1.2, 0.6
 MAX_SPEED = 0.07
 RESET_LOW, RESET_HIGH = -0.6, -0.4
-ACTION_NAMES = ("left", "none", "right")
-COORDINATES = ("position", "velocity")
 
 
 class EnvParams(GameParams):
@@ -34,17 +32,17 @@ class EnvParams(GameParams):
         goal_velocity: Least velocity at the goal.
     """
 
-    force: jax.Array = 0.001  # type: ignore[assignment]
-    gravity: jax.Array = 0.0025  # type: ignore[assignment]
-    max_speed: jax.Array = MAX_SPEED  # type: ignore[assignment]
-    min_position: jax.Array = MIN_POSITION  # type: ignore[assignment]
-    max_position: jax.Array = MAX_POSITION  # type: ignore[assignment]
-    goal_position: jax.Array = 0.5  # type: ignore[assignment]
-    goal_velocity: jax.Array = 0.0  # type: ignore[assignment]
+    force: problem.Scalar = 0.001  # type: ignore[assignment]
+    gravity: problem.Scalar = 0.0025  # type: ignore[assignment]
+    max_speed: problem.Scalar = MAX_SPEED  # type: ignore[assignment]
+    min_position: problem.Scalar = MIN_POSITION  # type: ignore[assignment]
+    max_position: problem.Scalar = MAX_POSITION  # type: ignore[assignment]
+    goal_position: problem.Scalar = 0.5  # type: ignore[assignment]
+    goal_velocity: problem.Scalar = 0.0  # type: ignore[assignment]
 
 
 @game
-class MountainCar(Environment):
+class MountainCar(problem.ControlProblem):
     """A car in a valley reaches the top of the right hill by swinging.
 
     Description:
@@ -78,43 +76,27 @@ class MountainCar(Environment):
     num_inner_steps: int = 200
 
     name: ClassVar[str] = "MountainCar"
-
-    @property
-    def num_players(self) -> int:
-        return 1
+    coordinates = {
+        "position": (MIN_POSITION, MAX_POSITION),
+        "velocity": (-MAX_SPEED, MAX_SPEED),
+    }
+    actions = ("left", "none", "right")
+    num_draws = 1
 
     @property
     def default_params(self) -> EnvParams:
         return EnvParams()
 
-    def action_names(self, player: int = 0) -> tuple[str, ...]:
-        """Returns the names of the actions, in order."""
-        return ACTION_NAMES
+    def opening(self, draws: Float[Array, " draws"]) -> problem.State:
+        position = RESET_LOW + draws[0] * jnp.float32(RESET_HIGH - RESET_LOW)
+        return jnp.stack([position, jnp.zeros_like(position)])
 
-    def make_observation_space(self, player: int) -> gymnasium.Space:
-        low = np.array([MIN_POSITION, -MAX_SPEED], np.float32)
-        high = np.array([MAX_POSITION, MAX_SPEED], np.float32)
-        return gymnasium.spaces.Box(low, high, dtype=np.float32)
-
-    def make_action_space(self, player: int) -> gymnasium.Space:
-        return gymnasium.spaces.Discrete(3, dtype=np.int32)
-
-    def draw(self, key: jax.Array) -> jax.Array:
-        return keys.uniform(keys.words(key, 1)[0])
-
-    def reset_game(
-        self, draws: jax.Array, params: EnvParams
-    ) -> tuple[jax.Array, jax.Array]:
-        position = RESET_LOW + draws * jnp.float32(RESET_HIGH - RESET_LOW)
-        state = jnp.stack([position, jnp.zeros_like(position)])
-        return state, state
-
-    def step_game(
-        self, draws: Any, game: jax.Array, actions: jax.Array, params: EnvParams
-    ) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array, dict[str, Any]]:
-        position, velocity = game
+    def transition(
+        self, state: problem.State, action: Int[Array, ""], params: EnvParams
+    ) -> problem.Outcome:
+        position, velocity = state
         slope = jnp.cos(3 * position)
-        velocity += (actions - 1) * params.force - slope * params.gravity
+        velocity += (action - 1) * params.force - slope * params.gravity
         velocity = jnp.clip(velocity, -params.max_speed, params.max_speed)
         position = jnp.clip(
             position + velocity, params.min_position, params.max_position
@@ -123,17 +105,9 @@ class MountainCar(Environment):
         velocity = jnp.where(stopped, 0.0, velocity)
         arrived = position >= params.goal_position
         terminated = arrived & (velocity >= params.goal_velocity)
-        state = jnp.stack([position, velocity]).astype(jnp.float32)
-        return state, state, -jnp.ones(()), terminated, {}
+        return (position, velocity), -jnp.ones(()), terminated
 
-    def render_ansi(self, frame: Frame) -> str:
-        from paxenv.rendering import strokes
-
-        return strokes.text(self, frame, COORDINATES)
-
-    def render_rgb(self, frame: Frame) -> np.ndarray:
-        from paxenv.rendering import pixels, strokes
-
+    def render_rgb(self, frame: Frame) -> Picture:
         def on_track(x: float) -> tuple[float, float]:
             return float(x), 0.45 * float(np.sin(3 * x))
 
@@ -151,6 +125,7 @@ class MountainCar(Environment):
         return strokes.rgb((*track, *marks), centre=(-0.3, 0.0), reach=1.0)
 
 
+@makes(MountainCar, EnvParams)
 def make(**options: Any) -> tuple[MountainCar, EnvParams]:
-    """Returns a mountain car and its numbers, from options of `making.make_problem`."""
-    return make_problem(MountainCar, EnvParams, options)
+    """Returns a mountain car and its numbers; options are the fields of both."""
+    return make_game(MountainCar, EnvParams, options)

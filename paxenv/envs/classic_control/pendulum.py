@@ -3,21 +3,20 @@
 from typing import Any, ClassVar
 
 import gymnasium
-import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Float
 
-from paxenv import keys
-from paxenv.environment import Environment, Frame
-from paxenv.envs.classic_control.angles import wrapped
-from paxenv.envs.classic_control.making import make_problem
-from paxenv.game import game
+from paxenv.environment import Frame
+from paxenv.envs.classic_control import problem
+from paxenv.game import game, make_game, makes
 from paxenv.params import GameParams
+from paxenv.rendering import pixels, strokes
+from paxenv.types import Picture
 
 MAX_SPEED = 8.0
 MAX_TORQUE = 2.0
 RESET_SPEED = 1.0
-COORDINATES = ("cos", "sin", "angular velocity")
 
 
 class EnvParams(GameParams):
@@ -32,16 +31,16 @@ class EnvParams(GameParams):
         max_torque: Torques are clipped to this size, N m.
     """
 
-    gravity: jax.Array = 10.0  # type: ignore[assignment]
-    mass: jax.Array = 1.0  # type: ignore[assignment]
-    length: jax.Array = 1.0  # type: ignore[assignment]
-    time_step: jax.Array = 0.05  # type: ignore[assignment]
-    max_speed: jax.Array = MAX_SPEED  # type: ignore[assignment]
-    max_torque: jax.Array = MAX_TORQUE  # type: ignore[assignment]
+    gravity: problem.Scalar = 10.0  # type: ignore[assignment]
+    mass: problem.Scalar = 1.0  # type: ignore[assignment]
+    length: problem.Scalar = 1.0  # type: ignore[assignment]
+    time_step: problem.Scalar = 0.05  # type: ignore[assignment]
+    max_speed: problem.Scalar = MAX_SPEED  # type: ignore[assignment]
+    max_torque: problem.Scalar = MAX_TORQUE  # type: ignore[assignment]
 
 
 @game
-class Pendulum(Environment):
+class Pendulum(problem.ControlProblem):
     """A pendulum is swung up and balanced by a bounded torque.
 
     Description:
@@ -74,53 +73,40 @@ class Pendulum(Environment):
     num_inner_steps: int = 200
 
     name: ClassVar[str] = "Pendulum"
+    coordinates = {
+        "cos": (-1.0, 1.0),
+        "sin": (-1.0, 1.0),
+        "angular velocity": (-MAX_SPEED, MAX_SPEED),
+    }
+    num_draws = 2
 
-    @property
-    def num_players(self) -> int:
-        return 1
+    def make_action_space(self, player: int) -> gymnasium.Space:
+        return gymnasium.spaces.Box(-MAX_TORQUE, MAX_TORQUE, (1,), np.float32)
 
     @property
     def default_params(self) -> EnvParams:
         return EnvParams()
 
-    def make_observation_space(self, player: int) -> gymnasium.Space:
-        high = np.array([1.0, 1.0, MAX_SPEED], np.float32)
-        return gymnasium.spaces.Box(-high, high, dtype=np.float32)
+    def opening(self, draws: Float[Array, " draws"]) -> problem.State:
+        return (2 * draws - 1) * jnp.array([jnp.pi, RESET_SPEED], jnp.float32)
 
-    def make_action_space(self, player: int) -> gymnasium.Space:
-        return gymnasium.spaces.Box(-MAX_TORQUE, MAX_TORQUE, (1,), np.float32)
+    def observe(self, state: problem.State) -> Float[Array, "3"]:
+        return jnp.stack([jnp.cos(state[0]), jnp.sin(state[0]), state[1]])
 
-    def draw(self, key: jax.Array) -> jax.Array:
-        return keys.uniform(keys.words(key, 2))
-
-    def reset_game(
-        self, draws: jax.Array, params: EnvParams
-    ) -> tuple[jax.Array, jax.Array]:
-        state = (2 * draws - 1) * jnp.array([jnp.pi, RESET_SPEED], jnp.float32)
-        return _observe(state), state
-
-    def step_game(
-        self, draws: Any, game: jax.Array, actions: jax.Array, params: EnvParams
-    ) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array, dict[str, Any]]:
-        theta, velocity = game
-        torque = jnp.clip(actions[0], -params.max_torque, params.max_torque)
+    def transition(
+        self, state: problem.State, action: Float[Array, "1"], params: EnvParams
+    ) -> problem.Outcome:
+        theta, velocity = state
+        torque = jnp.clip(action[0], -params.max_torque, params.max_torque)
         cost = theta**2 + 0.1 * velocity**2 + 0.001 * torque**2
         fall = 1.5 * params.gravity / params.length * jnp.sin(theta)
         turn = 3 * torque / (params.mass * params.length**2)
         velocity += (fall + turn) * params.time_step
         velocity = jnp.clip(velocity, -params.max_speed, params.max_speed)
-        theta = wrapped(theta + velocity * params.time_step)
-        state = jnp.stack([theta, velocity]).astype(jnp.float32)
-        return _observe(state), state, -cost, jnp.zeros((), bool), {}
+        theta = problem.wrapped(theta + velocity * params.time_step)
+        return (theta, velocity), -cost, jnp.zeros((), bool)
 
-    def render_ansi(self, frame: Frame) -> str:
-        from paxenv.rendering import strokes
-
-        return strokes.text(self, frame, COORDINATES)
-
-    def render_rgb(self, frame: Frame) -> np.ndarray:
-        from paxenv.rendering import pixels, strokes
-
+    def render_rgb(self, frame: Frame) -> Picture:
         theta = float(frame.state.game[0])
         # Positive angles turn to the left.
         tip = (-float(np.sin(theta)), float(np.cos(theta)))
@@ -129,10 +115,7 @@ class Pendulum(Environment):
         return strokes.rgb((rod, joint), centre=(0.0, 0.0), reach=1.2)
 
 
+@makes(Pendulum, EnvParams)
 def make(**options: Any) -> tuple[Pendulum, EnvParams]:
-    """Returns a pendulum and its numbers, from options of `making.make_problem`."""
-    return make_problem(Pendulum, EnvParams, options)
-
-
-def _observe(state: jax.Array) -> jax.Array:
-    return jnp.stack([jnp.cos(state[0]), jnp.sin(state[0]), state[1]])
+    """Returns a pendulum and its numbers; options are the fields of both."""
+    return make_game(Pendulum, EnvParams, options)
