@@ -19,6 +19,7 @@ from flax import struct
 
 from runners.config import load
 from runners.planning.plan import prepare
+from runners.storage.checkpoints import files
 from runners.storage.checkpoints.files import best_step
 from runners.storage.checkpoints.store import (
     CheckpointError,
@@ -638,6 +639,28 @@ def test_the_best_is_known_to_a_store_that_opens_later(tmp_path):
         store.save(3, small(), {}, metric=1.5)
         assert store.steps() == [1, 3]
     assert best_step(tmp_path) == 1
+
+
+def test_a_save_reads_no_record_that_has_been_read(tmp_path, monkeypatch):
+    """What a save costs does not grow with the number of checkpoints that are kept."""
+    read, real = [], files.read_record
+    monkeypatch.setattr(
+        files, "read_record", lambda path: read.append(path.name) or real(path)
+    )
+    with CheckpointStore(tmp_path, max_to_keep=None) as store:
+        for step in range(5):
+            store.save(step, small(), {}, metric=float(-step))
+    assert read == [f"step_{step}" for step in range(5)]
+
+
+def test_the_best_is_another_once_its_step_is_saved_again(tmp_path):
+    with CheckpointStore(tmp_path, max_to_keep=1) as store:
+        store.save(1, small(), {}, metric=3.0)
+        store.save(2, small(), {}, metric=1.0)
+        assert store.steps() == [1, 2]
+        store.save(1, small(), {}, metric=0.0)
+        store.save(3, small(), {}, metric=0.5)
+        assert store.steps() == [2, 3]
 
 
 def test_the_best_goes_the_way_of_the_others_if_asked(tmp_path):
