@@ -471,6 +471,26 @@ def test_a_replacement_that_was_cut_off_before_the_swap_is_finished(store):
     assert sorted(os.listdir(store.folder)) == ["step_1", "step_2"]
 
 
+def test_a_deletion_that_was_cut_off_leaves_no_half_of_one(tmp_path, monkeypatch):
+    def cut_off(path):
+        next(path for path in path.glob("state/*") if path.is_file()).unlink()
+        raise KeyboardInterrupt
+
+    store = CheckpointStore(tmp_path, max_to_keep=1)
+    store.save(1, small(), {})
+    store.save(2, small(), {})
+    monkeypatch.setattr(shutil, "rmtree", cut_off)
+    with pytest.raises(KeyboardInterrupt):
+        store.wait()
+    monkeypatch.undo()
+    assert files.saved_steps(tmp_path) == [2]
+    assert sorted(os.listdir(tmp_path)) == [".step_1.old", "step_2"]
+
+    with CheckpointStore(tmp_path, max_to_keep=1) as other:
+        other.save(3, small(), {})
+    assert os.listdir(tmp_path) == ["step_3"]
+
+
 # Which one is meant.
 
 

@@ -243,10 +243,18 @@ class CheckpointStore:
             NoCheckpointError: If there is no such checkpoint.
             CheckpointError: If it does not fit, or nothing but damaged ones is left.
         """
-        paths = [self.find(which)]
-        if which == files.LATEST:
-            paths = files.newest_first(self.folder)
-        return restore_first_whole(paths, template, allow_missing=allow_missing)
+        return restore_first_whole(
+            self.candidates(which), template, allow_missing=allow_missing
+        )
+
+    def candidates(self, which: int | str | os.PathLike[str]) -> list[Path]:
+        """Returns the checkpoint that is meant, and after the latest those before it.
+
+        Raises:
+            NoCheckpointError: If there is none; says what there is.
+        """
+        found = self.find(which)
+        return files.newest_first(self.folder) if which == files.LATEST else [found]
 
     def find(self, which: int | str | os.PathLike[str] = files.LATEST) -> Path:
         """Returns the path of a checkpoint of this store, or of another one by path.
