@@ -10,6 +10,7 @@ import jax.numpy as jnp
 
 from paxenv.wording import counted
 from paxenv_agents import weights
+from paxenv_agents.agent import Agent
 from paxenv_agents.engine.lineup import Slot
 from runners.config import AgentConfig, ConfigError, ExperimentConfig, load
 from runners.config.loader import load_record
@@ -26,19 +27,13 @@ from runners.storage.run_dir import RunDir
 
 def save_models(plan: Plan, program: CompiledProgram, run_dir: RunDir) -> None:
     """Writes the weights of every learner in every seed."""
-    config = plan.config
-    for seed in range(config.num_seeds):
-        states = program.agents(seed)
-        for i, (slot, state) in enumerate(
-            zip(plan.experiment.slots, states, strict=True)
-        ):
-            if not slot.agent.learns:
-                continue
-            params = state.params
-            if slot.per_opponent:
-                params = jax.tree.map(lambda x: x[0], params)
-            path = run_dir.model(min(slot.players) + 1, seed)
-            _save(plan, i, seed, params, path)
+    for seed in range(plan.config.num_seeds):
+        for i, state in enumerate(program.agents(seed)):
+            slot = plan.experiment.slots[i]
+            if slot.agent.learns:
+                params = _against_one(slot, state.params)
+                path = run_dir.model(min(slot.players) + 1, seed)
+                _save(plan, i, seed, params, path)
 
 
 def save_best_members(
@@ -51,10 +46,22 @@ def save_best_members(
             _save(plan, best.slot, seed, params, run_dir.best_model(best.player, seed))
 
 
-def _save(plan: Plan, index: int, seed: int, params: Any, path: Path) -> None:
-    config, slot = plan.config, plan.experiment.slots[index]
-    meta = about_weights(config, plan.game.id, index, seed)
-    weights.save_agent(path, slot.agent, params, meta, name=config.agents[index].name)
+def _save(
+    plan: Plan,
+    index: int,
+    seed: int,
+    params: Any,
+    path: str | os.PathLike[str],
+    **more: int,
+) -> Path:
+    meta = about_weights(plan.config, plan.game.id, index, seed) | more
+    agent, name = plan.experiment.slots[index].agent, plan.config.agents[index].name
+    return weights.save_agent(path, agent, params, meta, name=name)
+
+
+def _against_one(slot: Slot, params: Any) -> Any:
+    """Returns an agent's weights; against the first opponent if each has its own."""
+    return jax.tree.map(lambda x: x[0], params) if slot.per_opponent else params
 
 
 def about_weights(
@@ -140,12 +147,13 @@ def with_models(plan: Plan, state: RunState) -> RunState:
         ConfigError: If a file is missing or belongs to another agent.
         ValueError: If a shape is not the slot's.
     """
-    slots = plan.experiment.slots
+    slots, n = plan.experiment.slots, plan.experiment.num_opponents
     agents, starts = list(state.agents), [None] * len(slots)
     for i, loaded in load_models(plan).items():
         params = loaded.params
         if slots[i].per_opponent:
-            params = jax.tree.map(_for_opponents(plan.experiment.num_opponents), params)
+            # [seeds, ...] -> [seeds, opponents, ...]
+            params = jax.tree.map(lambda x: jnp.repeat(x[:, None], n, axis=1), params)
         agents[i] = agents[i].replace(params=params)
         if slots[i].reset != "never":
             starts[i] = params
@@ -153,15 +161,6 @@ def with_models(plan: Plan, state: RunState) -> RunState:
     if any(start is not None for start in starts):
         state = state.replace(starts=tuple(starts))
     return state
-
-
-def _for_opponents(num_opponents: int) -> Any:
-    """Returns what repeats weights `[seeds, ...]` as `[seeds, opponents, ...]`."""
-
-    def spread(x: jax.Array) -> jax.Array:
-        return jnp.repeat(x[:, None], num_opponents, axis=1)
-
-    return spread
 
 
 def export_weights(
@@ -192,12 +191,8 @@ def export_weights(
     index = _slot(plan, player)
     slot = plan.experiment.slots[index]
     params = _params(path, record, index, slot.agent, seed_index)
-    if slot.per_opponent:
-        params = jax.tree.map(lambda x: x[0], params)
-    about = about_weights(plan.config, plan.game.id, index, seed_index)
-    meta = {**about, "env_steps": record.step}
-    name = plan.config.agents[index].name
-    return weights.save_agent(out, slot.agent, params, meta, name=name)
+    params = _against_one(slot, params)
+    return _save(plan, index, seed_index, params, out, env_steps=record.step)
 
 
 def _config(path: Path, record: Record) -> ExperimentConfig:
@@ -230,7 +225,9 @@ def _slot(plan: Plan, player: int) -> int:
     )
 
 
-def _params(path: Path, record: Record, index: int, agent: Any, seed_index: int) -> Any:
+def _params(
+    path: Path, record: Record, index: int, agent: Agent, seed_index: int
+) -> Any:
     """Returns one seed's parameters of an agent, in the structure of its policy."""
     template = jax.eval_shape(agent.init_state, jax.random.key(0)).params
     root = f"outer/agents/{index}/params"

@@ -168,23 +168,18 @@ class Session:
             CheckpointError: If there is no such one, or it does not fit.
         """
         assert self.store is not None
-        found = self.store.restore(self._template(check), which)
-        return self._go_on(*found)
+        return self.restore_first_whole(self.store.candidates(which), check=check)
 
     def restore_first_whole(
         self, paths: Sequence[Path], *, check: Callable[[Path], None]
     ) -> dict[str, Any]:
         """Goes on from the first checkpoint that is whole; see `restore`."""
-        return self._go_on(*restore_first_whole(paths, self._template(check)))
 
-    def _template(self, check: Callable[[Path], None]) -> Callable[[Path], Any]:
         def template(path: Path) -> Any:
             check(path)
             return self.program.template(read_record(path).meta.get("program", {}))
 
-        return template
-
-    def _go_on(self, arrays: Any, record: dict[str, Any]) -> dict[str, Any]:
+        arrays, record = restore_first_whole(paths, template)
         self.program.restore(arrays, record.get("program", {}))
         for name, part in self.parts.items():
             part.load(record.get(name))

@@ -7,13 +7,14 @@ listed under `"not_finite"`. A null that is not listed is a mean over no episode
 import collections
 import json
 import math
-import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO
 
+from numpy.typing import ArrayLike
+
 from runners.engine.metric_names import group
-from runners.storage.places import VanishedError
+from runners.storage.places import VanishedError, replacing
 from runners.storage.sinks import (
     EVALUATION_GROUP,
     Position,
@@ -58,7 +59,7 @@ class JsonLines:
         self,
         env_steps: int,
         iteration: int,
-        metrics: Mapping[str, Any],
+        metrics: Mapping[str, ArrayLike],
         *,
         seed: int = 0,
     ) -> None:
@@ -136,9 +137,8 @@ def last_rows(path: Path) -> list[dict[str, Any]]:
 
 def truncate(path: Path, resume_from: Position) -> None:
     """Takes out the rows after a position, and a torn last line, at one stroke."""
-    part = path.with_name(f".{path.name}.part")
     seen: collections.Counter[int] = collections.Counter()
-    with path.open("rb") as old, part.open("wb") as new:
+    with path.open("rb") as old, replacing(path) as new:
         for line, row in _rows(old, path):
             done = row.get("iteration", 0)
             if done == resume_from.iteration and _is_evaluation(row):
@@ -147,9 +147,6 @@ def truncate(path: Path, resume_from: Position) -> None:
                     continue
             if done <= resume_from.iteration:
                 new.write(line)
-        new.flush()
-        os.fsync(new.fileno())
-    os.replace(part, path)
 
 
 def _is_evaluation(row: Mapping[str, Any]) -> bool:

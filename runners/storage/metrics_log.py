@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from runners.config import ExperimentConfig
 from runners.config.schema import as_dict
@@ -66,7 +67,9 @@ class WandbSink:
         for group in sorted(ITERATION_GROUPS):
             self._run.define_metric(f"{group}/*", step_metric="iteration")
 
-    def log(self, env_steps: int, iteration: int, metrics: Mapping[str, Any]) -> None:
+    def log(
+        self, env_steps: int, iteration: int, metrics: Mapping[str, ArrayLike]
+    ) -> None:
         """Sends one row."""
         self._run.log({"iteration": iteration, **scalars(metrics)}, step=env_steps)
 
@@ -211,7 +214,7 @@ def open_metrics_log(
     )
 
 
-def _rows(metrics: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _rows(metrics: Mapping[str, ArrayLike]) -> list[dict[str, Any]]:
     """Returns the metrics of each seed."""
     columns = {name: np.asarray(value).tolist() for name, value in metrics.items()}
     lengths = {len(column) for column in columns.values() if isinstance(column, list)}

@@ -1,4 +1,4 @@
-"""Where a run writes: that it can, and that nobody else does.
+"""Where a run writes: that it can, that nobody else does, and whole files.
 
 The lock of a folder is the file `.lock` in it. The kernel holds it (`flock`), so it
 ends with its process, however that ends. Where the file system has no such locks, what
@@ -17,7 +17,8 @@ import tempfile
 import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import Any, BinaryIO
 
 from paxenv.paths import local_path
 from runners.config import ConfigError, ExperimentConfig
@@ -93,6 +94,26 @@ def check_writable(
             (Path(place) / "probe").write_bytes(bytes(PROBE))
     except OSError as error:
         raise _unwritable(path, what, error) from error
+
+
+def part_of(path: Path) -> Path:
+    """Returns the name beside a file under which what replaces it is written."""
+    return path.with_name(f".{path.name}.part")
+
+
+@contextlib.contextmanager
+def replacing(path: Path) -> Iterator[BinaryIO]:
+    """Gives a file that takes the place of `path` when the block has ended well.
+
+    Whoever reads `path` finds the old file or the new one, and never a part of it,
+    also after a kill or a crash of the machine.
+    """
+    part = part_of(path)
+    with part.open("wb") as file:
+        yield file
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(part, path)
 
 
 @contextlib.contextmanager
@@ -327,7 +348,7 @@ def check_ready(config: ExperimentConfig, folder: Path | None = None) -> None:
         _import("matplotlib", "pip install matplotlib", "set plot=false")
 
 
-def import_wandb() -> Any:
+def import_wandb() -> ModuleType:
     """Returns the package Weights & Biases.
 
     Raises:
@@ -338,7 +359,7 @@ def import_wandb() -> Any:
     )
 
 
-def _import(name: str, install: str, instead: str) -> Any:
+def _import(name: str, install: str, instead: str) -> ModuleType:
     try:
         package = importlib.import_module(name)
     except ImportError:

@@ -29,7 +29,8 @@ from typing import Any
 
 from paxenv.paths import local_path
 from runners.config import ConfigError, ExperimentConfig, to_yaml
-from runners.storage.places import LOCK
+from runners.storage.checkpoints import files
+from runners.storage.places import LOCK, part_of, replacing
 
 FORMAT = 1
 STATUSES = ("running", "finished", "interrupted", "failed")
@@ -129,7 +130,7 @@ class RunDir:
     @property
     def checkpoints(self) -> Path:
         """The folder of checkpoints."""
-        return self.path / "checkpoints"
+        return self.path / files.FOLDER
 
     @property
     def tensorboard(self) -> Path:
@@ -283,18 +284,14 @@ def _is_free(path: Path) -> bool:
     """Whether a folder holds nothing but what a creation that was killed has left."""
     if not path.is_dir():
         return False
-    names = {child.name for child in path.iterdir()}
-    return names <= {LOCK, "meta.json", ".meta.json.part", ".config.yaml.part"}
+    run = RunDir(path)
+    left = {path / LOCK, run.meta_path, *map(part_of, (run.meta_path, run.config))}
+    return left.issuperset(path.iterdir())
 
 
 def _write(path: Path, text: str) -> None:
-    """Writes a whole file or nothing of it."""
-    part = path.with_name(f".{path.name}.part")
-    with part.open("w", encoding="utf-8", errors="surrogateescape") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(part, path)
+    with replacing(path) as file:
+        file.write(text.encode("utf-8", errors="surrogateescape"))
 
 
 def _read_json(path: Path) -> dict[str, Any]:

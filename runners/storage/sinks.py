@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from runners.engine.metric_names import (
     EPISODE_COUNT,
@@ -103,7 +104,7 @@ def scalar(name: str, value: Any) -> float:
         raise TypeError(f"{name} must be a number, got {value!r}") from None
 
 
-def numbers(metrics: Mapping[str, Any]) -> dict[str, float]:
+def numbers(metrics: Mapping[str, ArrayLike]) -> dict[str, float]:
     """Returns metrics as floats, without losses where no gradient step was due."""
     named = {name: scalar(name, value) for name, value in metrics.items()}
     idle = [
@@ -120,7 +121,7 @@ def numbers(metrics: Mapping[str, Any]) -> dict[str, float]:
     return named
 
 
-def scalars(metrics: Mapping[str, Any]) -> dict[str, float]:
+def scalars(metrics: Mapping[str, ArrayLike]) -> dict[str, float]:
     """Returns metrics as floats, without those that nothing stands behind.
 
     Where no gradient step was due, a learner has no loss to report. Where

@@ -6,14 +6,16 @@ own does not promise.
 """
 
 import collections
-import os
 import struct
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from numpy.typing import ArrayLike
+
 from runners.engine.metric_names import group
+from runners.storage.places import replacing
 from runners.storage.sinks import (
     EVALUATION_GROUP,
     Position,
@@ -68,7 +70,9 @@ class TensorBoard:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def log(self, env_steps: int, iteration: int, metrics: Mapping[str, Any]) -> None:
+    def log(
+        self, env_steps: int, iteration: int, metrics: Mapping[str, ArrayLike]
+    ) -> None:
         """Writes one event for each x axis."""
         named = scalars(metrics)
         if self._copies:
@@ -135,14 +139,10 @@ def truncate(path: Path, resume_from: Position, seen: collections.Counter[str]) 
                 return False
         return True
 
-    part = path.with_name(f".{path.name}.part")
-    with part.open("wb") as new:
+    with replacing(path) as new:
         for record, event in _events(path):
             if stays(event):
                 new.write(record)
-        new.flush()
-        os.fsync(new.fileno())
-    os.replace(part, path)
 
 
 def _events(path: Path) -> Iterator[tuple[bytes, Any]]:

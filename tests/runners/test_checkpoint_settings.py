@@ -3,6 +3,7 @@
 import dataclasses
 import json
 
+import gymnasium
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -81,6 +82,17 @@ def test_what_json_does_not_know_is_told_by_its_name():
     told = settings.described([nn.relu, PPO, object(), lambda x: x])
     assert told[1:3] == ["paxenv_agents.learners.ppo.PPO", "builtins.object"]
     assert told == settings.described([nn.relu, PPO, object(), lambda x: x])
+
+
+def test_of_a_vector_environment_one_game_counts():
+    def made(num_envs):
+        envs = gymnasium.vector.SyncVectorEnv(
+            [lambda: gymnasium.make("CartPole-v1")] * num_envs
+        )
+        return settings.described(envs)
+
+    assert made(2) == made(3)
+    assert made(2)["action_space"] == "Discrete(2)"
 
 
 def test_differences_are_refused_by_name_or_returned():

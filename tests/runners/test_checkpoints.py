@@ -19,6 +19,7 @@ from flax import struct
 
 from runners.config import load
 from runners.planning.plan import prepare
+from runners.storage.checkpoints import files
 from runners.storage.checkpoints.files import best_step
 from runners.storage.checkpoints.store import (
     CheckpointError,
@@ -470,6 +471,26 @@ def test_a_replacement_that_was_cut_off_before_the_swap_is_finished(store):
     assert sorted(os.listdir(store.folder)) == ["step_1", "step_2"]
 
 
+def test_a_deletion_that_was_cut_off_leaves_no_half_of_one(tmp_path, monkeypatch):
+    def cut_off(path):
+        next(path for path in path.glob("state/*") if path.is_file()).unlink()
+        raise KeyboardInterrupt
+
+    store = CheckpointStore(tmp_path, max_to_keep=1)
+    store.save(1, small(), {})
+    store.save(2, small(), {})
+    monkeypatch.setattr(shutil, "rmtree", cut_off)
+    with pytest.raises(KeyboardInterrupt):
+        store.wait()
+    monkeypatch.undo()
+    assert files.saved_steps(tmp_path) == [2]
+    assert sorted(os.listdir(tmp_path)) == [".step_1.old", "step_2"]
+
+    with CheckpointStore(tmp_path, max_to_keep=1) as other:
+        other.save(3, small(), {})
+    assert os.listdir(tmp_path) == ["step_3"]
+
+
 # Which one is meant.
 
 
@@ -638,6 +659,28 @@ def test_the_best_is_known_to_a_store_that_opens_later(tmp_path):
         store.save(3, small(), {}, metric=1.5)
         assert store.steps() == [1, 3]
     assert best_step(tmp_path) == 1
+
+
+def test_a_save_reads_no_record_that_has_been_read(tmp_path, monkeypatch):
+    """What a save costs does not grow with the number of checkpoints that are kept."""
+    read, real = [], files.read_record
+    monkeypatch.setattr(
+        files, "read_record", lambda path: read.append(path.name) or real(path)
+    )
+    with CheckpointStore(tmp_path, max_to_keep=None) as store:
+        for step in range(5):
+            store.save(step, small(), {}, metric=float(-step))
+    assert read == [f"step_{step}" for step in range(5)]
+
+
+def test_the_best_is_another_once_its_step_is_saved_again(tmp_path):
+    with CheckpointStore(tmp_path, max_to_keep=1) as store:
+        store.save(1, small(), {}, metric=3.0)
+        store.save(2, small(), {}, metric=1.0)
+        assert store.steps() == [1, 2]
+        store.save(1, small(), {}, metric=0.0)
+        store.save(3, small(), {}, metric=0.5)
+        assert store.steps() == [2, 3]
 
 
 def test_the_best_goes_the_way_of_the_others_if_asked(tmp_path):

@@ -1,5 +1,7 @@
 """Checkpoints as folders: which there are, which are whole, which one is meant.
 
+Nothing here writes: `runners.storage.checkpoints.store` does.
+
     checkpoints/
         step_<env steps>/       one managed checkpoint
             state/              the arrays
@@ -12,12 +14,9 @@ Nothing here needs JAX, so looking around is quick. A checkpoint is written unde
 another name and renamed when it is whole: a folder under its own name can be trusted.
 """
 
-import contextlib
 import dataclasses
 import json
 import os
-import shutil
-import time
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
@@ -26,8 +25,6 @@ from typing import Any
 from paxenv.paths import local_path
 
 FORMAT = 1
-#: How often, and after how many seconds, a folder in use is tried to be deleted again.
-_TRIES, _WAIT = 10, 0.1
 META_ITEM, STATE_ITEM = "meta", "state"
 RECORD_FILE = "record.json"
 STEP_PREFIX = "step_"
@@ -121,14 +118,10 @@ def is_checkpoint(path: Path) -> bool:
 
 def saved_steps(folder: Path) -> list[int]:
     """Returns the steps of the whole managed checkpoints, lowest first."""
-    found = [
-        int(path.name.removeprefix(STEP_PREFIX))
-        for path in _children(folder)
-        if path.name.removeprefix(STEP_PREFIX).isdigit()
-        and path.name.startswith(STEP_PREFIX)
-        and is_checkpoint(path)
-    ]
-    return sorted(found)
+    names = [path.name for path in _children(folder)]
+    numbers = [n.removeprefix(STEP_PREFIX) for n in names if n.startswith(STEP_PREFIX)]
+    steps = sorted(int(number) for number in numbers if number.isdigit())
+    return [step for step in steps if is_checkpoint(step_path(folder, step))]
 
 
 def saved_names(folder: Path) -> list[str]:
@@ -145,13 +138,19 @@ def unfinished(folder: Path) -> list[Path]:
 
 def best_step(folder: Path) -> int | None:
     """Returns the step of the largest metric, the earliest of equals; None without."""
-    records = {s: _record_or_none(step_path(folder, s)) for s in saved_steps(folder)}
-    known = {
-        step: record.metric
-        for step, record in records.items()
-        if record is not None and record.metric is not None
-    }
-    return max(known, key=lambda step: known[step]) if known else None
+    return best_of({s: metric_of(step_path(folder, s)) for s in saved_steps(folder)})
+
+
+def best_of(metrics: Mapping[int, float | None]) -> int | None:
+    """Returns the step of the largest of some metrics, as `best_step`."""
+    known = {step: metric for step, metric in metrics.items() if metric is not None}
+    return min(known, key=lambda step: (-known[step], step)) if known else None
+
+
+def metric_of(path: Path) -> float | None:
+    """Returns what "best" compares; None without, or if the record is damaged."""
+    record = _record_or_none(path)
+    return None if record is None else record.metric
 
 
 def checkpoints_folder(path: str | os.PathLike[str]) -> Path:
@@ -236,54 +235,6 @@ def has_any(folder: Path) -> bool:
     return bool(saved_steps(folder) or saved_names(folder))
 
 
-def spare(path: Path, suffix: str) -> Path:
-    """Returns a hidden name beside a checkpoint, for the one that comes or goes."""
-    return path.with_name(f".{path.name}.{suffix}")
-
-
-def clear_away(path: Path) -> None:
-    """Deletes what an interrupted save has left, while its last writers may be at it.
-
-    A save that failed in this process, on a full disk for example, is written on by
-    threads for a moment. What cannot be deleted is no more than litter.
-    """
-    for _ in range(_TRIES):
-        shutil.rmtree(path, ignore_errors=True)
-        if not path.exists():
-            return
-        time.sleep(_WAIT)
-
-
-def put_in_place(path: Path) -> None:
-    """Lets a checkpoint that was written beside an older one take its place."""
-    new = spare(path, "new")
-    if new.exists():
-        if path.exists():
-            remove(path)
-        new.rename(path)
-
-
-def remove(path: Path) -> None:
-    """Deletes a checkpoint; cut off in the middle, it leaves no half of one."""
-    old = spare(path, "old")
-    path.rename(old)
-    shutil.rmtree(old)
-
-
-def point_link(link: Path, target: str) -> None:
-    """Points a link elsewhere at once: readers see the old target or the new one.
-
-    Nothing is read through it: on a file system without links there is none.
-    """
-    if link.is_symlink() and os.readlink(link) == target:
-        return
-    new = link.with_name(f".{link.name}.new")
-    with contextlib.suppress(OSError, NotImplementedError):
-        new.unlink(missing_ok=True)
-        new.symlink_to(target)
-        os.replace(new, link)
-
-
 def _chosen(folder: Path, which: int | str) -> Path | None:
     if which == LATEST:
         return next(iter(newest_first(folder)), None)
@@ -330,4 +281,9 @@ def _children(folder: Path) -> list[Path]:
     """Returns the folders inside a folder, in order; none if there is no folder."""
     if not folder.is_dir():
         return []
-    return sorted(p for p in folder.iterdir() if p.is_dir() and not p.is_symlink())
+    with os.scandir(folder) as found:
+        return sorted(
+            folder / entry.name
+            for entry in found
+            if entry.is_dir(follow_symlinks=False)
+        )

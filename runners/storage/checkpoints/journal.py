@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from runners.storage.checkpoints.files import CheckpointError
 
@@ -34,7 +35,7 @@ class Journal:
         """
         self.folder = checkpoints / FOLDER
 
-    def add_numbers(self, name: str, values: Any) -> None:
+    def add_numbers(self, name: str, values: ArrayLike) -> None:
         """Appends numbers of any shape to a list of numbers, in C order."""
         self._append(self._numbers(name), np.asarray(values, _NUMBERS).tobytes())
 

@@ -16,6 +16,10 @@ import jax.numpy as jnp
 import numpy as np
 from flax import linen as nn
 
+from paxenv.environment import Environment
+from paxenv.params import GameParams
+from paxenv_agents.agent import Agent
+from paxenv_agents.types import TrainingState
 from runners.storage.checkpoints.files import CheckpointError
 
 #: Key of the settings in a checkpoint's `meta`.
@@ -57,7 +61,12 @@ class Difference(NamedTuple):
 ABSENT = "(absent)"
 
 
-def settings_of(agent: Any, env: Any, params: Any, **more: Any) -> dict[str, Any]:
+def settings_of(
+    agent: Agent,
+    env: Environment | gymnasium.Env | gymnasium.vector.VectorEnv,
+    params: GameParams | None,
+    **more: Any,
+) -> dict[str, Any]:
     """Returns the settings of one agent's training, as JSON values of bounded size.
 
     Args:
@@ -120,7 +129,7 @@ def changed(
     meta: Mapping[str, Any],
     now: Mapping[str, Any],
     *,
-    origin: Any,
+    origin: str | os.PathLike[str],
     free: Collection[str],
     rates: Collection[str] = (),
     cure: str,
@@ -161,7 +170,9 @@ def how_to_change(rates: Collection[str]) -> str:
     )
 
 
-def with_rates(state: Any, agent: Any, changes: Collection[Difference]) -> Any:
+def with_rates(
+    state: TrainingState, agent: Any, changes: Collection[Difference]
+) -> TrainingState:
     """Returns a training state whose traced numbers are the agent's where they changed.
 
     Args:
@@ -207,11 +218,20 @@ def _is_low(array: np.ndarray) -> bool:
     return array.dtype.kind == "V" or array.dtype.name == "bfloat16"
 
 
-def _described_object(value: Any) -> str:
-    """Returns the name of a class, a function, or of the class of something else."""
-    spec = getattr(value, "spec", None)
-    if isinstance(value, gymnasium.Env | gymnasium.vector.VectorEnv) and spec:
-        return f"{_name_of(type(value))} of {spec.id}"
+def _described_object(value: Any) -> str | dict[str, str | None]:
+    """Returns the name of a class, a function, or of the class of something else.
+
+    Of the games of a vector environment, one counts: how many there are is a setting
+    of its own.
+    """
+    if isinstance(value, gymnasium.vector.VectorEnv):
+        return {
+            "id": None if value.spec is None else value.spec.id,
+            "observation_space": str(value.single_observation_space),
+            "action_space": str(value.single_action_space),
+        }
+    if isinstance(value, gymnasium.Env) and value.spec:
+        return f"{_name_of(type(value))} of {value.spec.id}"
     return _name_of(value if hasattr(value, "__qualname__") else type(value))
 
 

@@ -5,9 +5,12 @@ with CheckpointStore(run_dir.path / "checkpoints") as store:
     state, meta = store.restore(template)
 """
 
+import contextlib
 import json
 import math
 import os
+import shutil
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -44,6 +47,9 @@ __all__ = [
     "restore_checkpoint",
     "start_rule",
 ]
+
+#: How often, and after how many seconds, a folder in use is tried to be deleted again.
+_TRIES, _WAIT = 10, 0.1
 
 StartRule = Literal["fresh", "resume", "overwrite"]
 
@@ -160,6 +166,8 @@ class CheckpointStore:
         self._pending: Path | None = None
         self._last: Path | None = None
         self._swept = False
+        #: Metrics by step. A record is read once: pruning follows every save.
+        self._metrics: dict[int, float | None] = {}
 
     def __enter__(self) -> "CheckpointStore":
         return self
@@ -188,6 +196,7 @@ class CheckpointStore:
         """
         path = files.step_path(self.folder, step)
         self._write(path, step, state, meta, metric)
+        self._metrics.pop(step, None)
         return path
 
     def save_named(self, name: str, state: Any, meta: Mapping[str, Any]) -> Path:
@@ -234,10 +243,18 @@ class CheckpointStore:
             NoCheckpointError: If there is no such checkpoint.
             CheckpointError: If it does not fit, or nothing but damaged ones is left.
         """
-        paths = [self.find(which)]
-        if which == files.LATEST:
-            paths = files.newest_first(self.folder)
-        return restore_first_whole(paths, template, allow_missing=allow_missing)
+        return restore_first_whole(
+            self.candidates(which), template, allow_missing=allow_missing
+        )
+
+    def candidates(self, which: int | str | os.PathLike[str]) -> list[Path]:
+        """Returns the checkpoint that is meant, and after the latest those before it.
+
+        Raises:
+            NoCheckpointError: If there is none; says what there is.
+        """
+        found = self.find(which)
+        return files.newest_first(self.folder) if which == files.LATEST else [found]
 
     def find(self, which: int | str | os.PathLike[str] = files.LATEST) -> Path:
         """Returns the path of a checkpoint of this store, or of another one by path.
@@ -277,11 +294,12 @@ class CheckpointStore:
             return
         (self.folder / files.BEST).unlink(missing_ok=True)
         for path in files.unfinished(self.folder):
-            files.clear_away(path)
+            _clear_away(path)
         for step in files.saved_steps(self.folder):
-            files.remove(files.step_path(self.folder, step))
+            _remove(files.step_path(self.folder, step))
         for name in files.saved_names(self.folder):
-            files.remove(self.folder / files.NAMED / name)
+            _remove(self.folder / files.NAMED / name)
+        self._metrics.clear()
 
     def wait(self) -> None:
         """Waits until everything is on disk, then prunes.
@@ -298,7 +316,7 @@ class CheckpointStore:
                 f"cannot save the checkpoint {self._last}: {error}"
             ) from error
         if path is not None and jax.process_index() == 0:
-            files.put_in_place(path)
+            _put_in_place(path)
             self._prune()
 
     def close(self) -> None:
@@ -335,7 +353,7 @@ class CheckpointStore:
         self._last = path
         try:
             self._sweep()
-            target = files.spare(path, "new") if path.exists() else path
+            target = _spare(path, "new") if path.exists() else path
             if self._writer is None:
                 self._writer = ocp.AsyncCheckpointer(
                     handler(), async_options=SYNCHRONOUS_FOLDERS
@@ -354,21 +372,76 @@ class CheckpointStore:
         self._swept = True
         for part in files.unfinished(self.folder):
             if part.name.endswith(".new"):
-                files.put_in_place(part.with_name(part.name[1:].removesuffix(".new")))
+                _put_in_place(part.with_name(part.name[1:].removesuffix(".new")))
             else:
-                files.clear_away(part)
+                _clear_away(part)
 
     def _prune(self) -> None:
         steps = files.saved_steps(self.folder)
-        best = files.best_step(self.folder) if self._keep_best else None
+        best = self._best(steps) if self._keep_best else None
         keep = kept_steps(steps, self._max_to_keep, self._keep_period, best)
         if best is not None:
-            files.point_link(
+            _point_link(
                 self.folder / files.BEST, files.step_path(self.folder, best).name
             )
         for step in steps:
             if step not in keep:
-                files.remove(files.step_path(self.folder, step))
+                _remove(files.step_path(self.folder, step))
+
+    def _best(self, steps: Sequence[int]) -> int | None:
+        for step in steps:
+            if step not in self._metrics:
+                path = files.step_path(self.folder, step)
+                self._metrics[step] = files.metric_of(path)
+        return files.best_of({step: self._metrics[step] for step in steps})
+
+
+def _spare(path: Path, suffix: str) -> Path:
+    """Returns a hidden name beside a checkpoint, for the one that comes or goes."""
+    return path.with_name(f".{path.name}.{suffix}")
+
+
+def _put_in_place(path: Path) -> None:
+    """Lets a checkpoint that was written beside an older one take its place."""
+    new = _spare(path, "new")
+    if new.exists():
+        if path.exists():
+            _remove(path)
+        new.rename(path)
+
+
+def _remove(path: Path) -> None:
+    """Deletes a checkpoint; cut off in the middle, it leaves no half of one."""
+    old = _spare(path, "old")
+    path.rename(old)
+    shutil.rmtree(old)
+
+
+def _clear_away(path: Path) -> None:
+    """Deletes what an interrupted save has left, while its last writers may be at it.
+
+    A save that failed in this process, on a full disk for example, is written on by
+    threads for a moment. What cannot be deleted is no more than litter.
+    """
+    for _ in range(_TRIES):
+        shutil.rmtree(path, ignore_errors=True)
+        if not path.exists():
+            return
+        time.sleep(_WAIT)
+
+
+def _point_link(link: Path, target: str) -> None:
+    """Points a link elsewhere at once: readers see the old target or the new one.
+
+    Nothing is read through it: on a file system without links there is none.
+    """
+    if link.is_symlink() and os.readlink(link) == target:
+        return
+    new = link.with_name(f".{link.name}.new")
+    with contextlib.suppress(OSError, NotImplementedError):
+        new.unlink(missing_ok=True)
+        new.symlink_to(target)
+        os.replace(new, link)
 
 
 def _json(meta: Mapping[str, Any]) -> dict[str, Any]:

@@ -23,19 +23,21 @@ from runners.storage.checkpoints.files import (
     find_checkpoint,
 )
 
+#: What a template holds: an array, or what is known of one.
+Leaf = jax.Array | np.ndarray | np.generic | jax.ShapeDtypeStruct
 Entry = tuple[tuple[int, ...], str]
 #: Most entries that one message names.
 _MOST_NAMED = 8
 
 
-def named_leaves(tree: Any) -> dict[str, Any]:
+def named_leaves(tree: Any) -> dict[str, Leaf]:
     """Returns the arrays of a tree by name.
 
     Raises:
         TypeError: If a leaf is no array; names it.
         ValueError: If two leaves have one name.
     """
-    named: dict[str, Any] = {}
+    named: dict[str, Leaf] = {}
     for path, leaf in jax.tree_util.tree_flatten_with_path(tree)[0]:
         name = jax.tree_util.keystr(path, simple=True, separator="/") or "value"
         if not hasattr(leaf, "shape") or not hasattr(leaf, "dtype"):
@@ -49,7 +51,7 @@ def named_leaves(tree: Any) -> dict[str, Any]:
     return named
 
 
-def entries(named: Mapping[str, Any]) -> dict[str, Entry]:
+def entries(named: Mapping[str, Leaf]) -> dict[str, Entry]:
     """Returns shape and dtype by name; a typed key's dtype is `key<...>`."""
     return {
         name: (tuple(leaf.shape), str(leaf.dtype))
@@ -57,10 +59,12 @@ def entries(named: Mapping[str, Any]) -> dict[str, Entry]:
     }
 
 
-def storable(named: Mapping[str, Any]) -> dict[str, Any]:
+def storable(named: Mapping[str, Leaf]) -> dict[str, Leaf]:
     """Returns what is written: keys as their data, arrays without elements left out."""
     return {
-        name: jax.random.key_data(leaf) if _is_key(leaf) else leaf
+        name: jax.random.key_data(leaf)
+        if isinstance(leaf, jax.Array) and _is_key(leaf)
+        else leaf
         for name, leaf in named.items()
         if leaf.size
     }
@@ -69,7 +73,7 @@ def storable(named: Mapping[str, Any]) -> dict[str, Any]:
 def check_entries(
     saved: Mapping[str, Entry],
     expected: Mapping[str, Entry],
-    origin: Any,
+    origin: Path,
     *,
     allow_missing: bool = False,
 ) -> list[str]:
@@ -104,25 +108,25 @@ def check_entries(
     return missing
 
 
-def goes_straight_to_devices(leaf: Any) -> bool:
-    """Whether an array is read right into the template's sharding.
+def direct_sharding(leaf: Leaf) -> jax.sharding.Sharding | None:
+    """Returns the template's sharding, if an array is read right into it.
 
     Others pass through the host: keys, host arrays, and uncommitted arrays, which must
     stay uncommitted, or else the next call would compile anew.
     """
     if _is_of_the_host(leaf) or _is_key(leaf) or _is_weak(leaf):
-        return False
-    return getattr(leaf, "sharding", None) is not None and _is_committed(leaf)
+        return None
+    return _bound_sharding(leaf)
 
 
-def like(leaf: Any, stored: Any) -> Any:
+def like(leaf: Leaf, stored: np.ndarray | jax.Array) -> np.ndarray | jax.Array:
     """Returns a stored array as what the template has in its place.
 
     Args:
         leaf: The template's array, or its `jax.ShapeDtypeStruct`.
         stored: What was read: a NumPy array, or an array already in place.
     """
-    if _is_of_the_host(leaf) or goes_straight_to_devices(leaf):
+    if _is_of_the_host(leaf) or direct_sharding(leaf) is not None:
         return stored
     if _is_key(leaf):
         # A key made from the dtype tells its implementation, also for a struct.
@@ -133,13 +137,11 @@ def like(leaf: Any, stored: Any) -> Any:
         value = jnp.broadcast_to(zero, leaf.shape).at[...].set(stored)
     else:
         value = jnp.array(stored, dtype=leaf.dtype)
-    sharding = getattr(leaf, "sharding", None)
-    if sharding is not None and _is_committed(leaf):
-        value = jax.device_put(value, sharding)
-    return value
+    sharding = _bound_sharding(leaf)
+    return value if sharding is None else jax.device_put(value, sharding)
 
 
-def without_elements(leaf: Any) -> np.ndarray:
+def without_elements(leaf: Leaf) -> np.ndarray:
     """Returns an array that was not written because it has no elements."""
     if _is_key(leaf):
         data = jax.eval_shape(jax.random.key_data, leaf)
@@ -147,22 +149,26 @@ def without_elements(leaf: Any) -> np.ndarray:
     return np.zeros(leaf.shape, leaf.dtype)
 
 
-def _is_of_the_host(leaf: Any) -> bool:
+def _is_of_the_host(leaf: Leaf) -> bool:
     """Whether NumPy holds it: also one number, of 64 bits where JAX has but 32."""
     return isinstance(leaf, np.ndarray | np.generic)
 
 
-def _is_key(leaf: Any) -> bool:
+def _is_key(leaf: Leaf) -> bool:
     return jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
 
 
-def _is_weak(leaf: Any) -> bool:
+def _is_weak(leaf: Leaf) -> bool:
     return bool(getattr(leaf, "weak_type", False))
 
 
-def _is_committed(leaf: Any) -> bool:
-    """Whether an array is bound to its devices; a struct with a sharding is."""
-    return bool(getattr(leaf, "committed", True))
+def _bound_sharding(leaf: Leaf) -> jax.sharding.Sharding | None:
+    """Returns the sharding of an array that is bound to its devices, else None.
+
+    A struct with a sharding is bound to it.
+    """
+    committed = getattr(leaf, "committed", True)
+    return getattr(leaf, "sharding", None) if committed else None
 
 
 #: Folders are made before `save` returns, not in the background. A folder that cannot
@@ -203,14 +209,11 @@ def restore_checkpoint(
             stacklevel=2,
         )
     wanted = {name: leaf for name, leaf in named.items() if name not in missing}
-    restored = {name: leaf for name, leaf in named.items() if name in missing}
     stored = _read(path, {n: leaf for n, leaf in wanted.items() if leaf.size})
     for name, leaf in wanted.items():
-        data = stored[name] if leaf.size else without_elements(leaf)
-        restored[name] = like(leaf, data)
-    structure = jax.tree.structure(template)
-    leaves = [restored[name] for name in named]
-    return jax.tree.unflatten(structure, leaves), dict(record.meta)
+        named[name] = like(leaf, stored[name] if leaf.size else without_elements(leaf))
+    restored = jax.tree.unflatten(jax.tree.structure(template), named.values())
+    return restored, dict(record.meta)
 
 
 def restore_first_whole(
@@ -228,15 +231,17 @@ def restore_first_whole(
     Raises:
         CheckpointError: As `restore_checkpoint`; DamagedError if all are damaged.
     """
-    for path, is_last in zip(paths, (*[False] * (len(paths) - 1), True), strict=True):
+
+    def restored(path: Path) -> tuple[Any, dict[str, Any]]:
+        wanted = template(path) if callable(template) else template
+        return restore_checkpoint(path, wanted, allow_missing=allow_missing)
+
+    for path in paths[:-1]:
         try:
-            wanted = template(path) if callable(template) else template
-            return restore_checkpoint(path, wanted, allow_missing=allow_missing)
+            return restored(path)
         except DamagedError as error:
-            if is_last:
-                raise
             warnings.warn(f"{error}; the one before it is taken", stacklevel=2)
-    raise ValueError("there is no path to restore from")
+    return restored(paths[-1])
 
 
 def read_arrays(
@@ -267,14 +272,14 @@ def handler() -> ocp.CompositeCheckpointHandler:
     )
 
 
-def _read(path: Path, leaves: Mapping[str, Any]) -> dict[str, Any]:
+def _read(path: Path, leaves: Mapping[str, Leaf]) -> dict[str, np.ndarray | jax.Array]:
     """Returns stored arrays by name: in the leaf's sharding, or on the host."""
     if not leaves:
         return {}
     how = {
-        name: ocp.ArrayRestoreArgs(sharding=leaf.sharding)
-        if goes_straight_to_devices(leaf)
-        else ocp.RestoreArgs(restore_type=np.ndarray)
+        name: ocp.RestoreArgs(restore_type=np.ndarray)
+        if (sharding := direct_sharding(leaf)) is None
+        else ocp.ArrayRestoreArgs(sharding=sharding)
         for name, leaf in leaves.items()
     }
     wanted = ocp.args.PyTreeRestore(

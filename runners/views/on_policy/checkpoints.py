@@ -7,17 +7,19 @@ from pathlib import Path
 from typing import Any
 
 import jax
-from gymnasium.vector import VectorEnv
 
+from paxenv_agents.agent import Agent
 from runners.engine.program import StagedProgram
 from runners.session.session import Session
 from runners.storage.checkpoints import files, settings, tree
-from runners.storage.checkpoints.files import CheckpointError, DamagedError, read_record
-from runners.storage.checkpoints.store import (
-    CheckpointStore,
+from runners.storage.checkpoints.files import (
+    CheckpointError,
+    DamagedError,
     NoCheckpointError,
     find_checkpoint,
+    read_record,
 )
+from runners.storage.checkpoints.store import CheckpointStore
 from runners.storage.checkpoints.tree import read_arrays
 
 FINAL = "checkpoint_final.pt"
@@ -61,32 +63,11 @@ def chosen(store: CheckpointStore | None, which: Which) -> list[Path]:
     return [store.find(which)]
 
 
-def settings_of(
-    agent: Any, env: Any, params: Any, *, seed: int, num_envs: int
-) -> dict[str, Any]:
-    """Returns what a training is made of, for the records of its checkpoints.
-
-    Args:
-        agent: The learner as it was given.
-        env: The game, or the vector environment, of which one game counts.
-        params: The game's numbers.
-        seed: Of everything.
-        num_envs: Games at once.
-    """
-    if isinstance(env, VectorEnv):
-        env = {
-            "id": None if env.spec is None else env.spec.id,
-            "observation_space": str(env.single_observation_space),
-            "action_space": str(env.single_action_space),
-        }
-    return settings.settings_of(agent, env, params, seed=seed, num_envs=num_envs)
-
-
 def restore(
     session: Session,
     program: StagedProgram,
     paths: Sequence[Path],
-    agent: Any,
+    agent: Agent,
     own: Mapping[str, Any],
     *,
     change_rates: bool,

@@ -16,7 +16,7 @@ from runners.engine.program import Rows
 from runners.session.loop import NON_FINITE, Interval
 from runners.session.progress import shown
 from runners.session.session import Session
-from runners.storage.checkpoints.settings import SETTINGS
+from runners.storage.checkpoints.settings import SETTINGS, settings_of
 from runners.storage.checkpoints.store import CheckpointStore
 from runners.storage.places import check_writable, locked
 from runners.storage.sinks import START, Position
@@ -27,7 +27,6 @@ from runners.views.on_policy.checkpoints import (
     chosen,
     restore,
     saved_weights,
-    settings_of,
 )
 from runners.views.on_policy.log import OnPolicyLog, Statistics
 from runners.views.on_policy.setup import (
