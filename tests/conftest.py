@@ -32,7 +32,12 @@ os.environ.setdefault(
 # other types too: the hook that is installed last comes first.
 install_import_hook("paxenv", "array_checks.checked")
 install_import_hook(
-    ["paxenv.envs.coin_metrics", "paxenv.envs.coin_views", "paxenv_agents.ops"],
+    [
+        *("paxenv.envs.coin_metrics", "paxenv.envs.coin_views", "paxenv_agents.ops"),
+        *("runners.engine.inner_episodes", "runners.engine.joined_rows"),
+        *("runners.engine.metric_names", "runners.engine.rows"),
+        *("runners.engine.statistics", "runners.search.algorithms"),
+    ],
     "beartype.beartype",
 )
 
