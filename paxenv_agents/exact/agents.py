@@ -1,15 +1,19 @@
 """The exact learners that play in the engine, by their registered names."""
 
 import dataclasses
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import jax
 
+from paxenv.options import Count, Rule, Weight, is_real, one_of
 from paxenv_agents.exact import gradients, proximal, training
 from paxenv_agents.exact.games import Params, Values
-from paxenv_agents.exact.learner import RULES, ExactConfig, ExactLearner
-from paxenv_agents.networks import options
+from paxenv_agents.exact.learner import ExactConfig, ExactLearner
 from paxenv_agents.types import Hyperparameters
+
+OpenShare = Annotated[
+    float, Rule(lambda x: is_real(x) and 0 < x < 1, "a number in (0, 1)")
+]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,16 +39,8 @@ class LOLAExactConfig(ExactConfig):
             `paxenv_agents.exact.gradients.lola`.
     """
 
-    lookahead_rate: float = 1.0
-    form: str = "taylor"
-
-    def __post_init__(self) -> None:
-        options.check(self, {**RULES, "form": FORM})
-
-
-FORM = options.Rule(
-    lambda x: x in gradients.FORMS, f"one of {', '.join(gradients.FORMS)}"
-)
+    lookahead_rate: Weight = 1.0
+    form: Annotated[str, one_of(*gradients.FORMS)] = "taylor"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,17 +76,9 @@ class SOSConfig(ExactConfig):
         b: Length of the joint naive gradient below which shaping fades, in (0, 1).
     """
 
-    lookahead_rate: float = 1.0
-    a: float = 0.5
-    b: float = 0.1
-
-    def __post_init__(self) -> None:
-        options.check(self, {**RULES, "a": OPEN_SHARE, "b": OPEN_SHARE})
-
-
-OPEN_SHARE = options.Rule(
-    lambda x: options.is_real(x) and 0 < x < 1, "a number in (0, 1)"
-)
+    lookahead_rate: Weight = 1.0
+    a: OpenShare = 0.5
+    b: OpenShare = 0.1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -135,22 +123,11 @@ class POLAConfig(ExactConfig):
 
     learning_rate: float = 0.3
     init_scale: float = 0.1
-    lookahead_rate: float = 5.0
-    outer_beta: float = 0.1
-    inner_beta: float = 0.0
-    outer_steps: int = 1000
-    inner_steps: int = 1
-
-    def __post_init__(self) -> None:
-        options.check(self, {**RULES, **POLA_RULES})
-
-
-POLA_RULES = {
-    "outer_beta": options.WEIGHT,
-    "inner_beta": options.WEIGHT,
-    "outer_steps": options.COUNT,
-    "inner_steps": options.COUNT,
-}
+    lookahead_rate: Weight = 5.0
+    outer_beta: Weight = 0.1
+    inner_beta: Weight = 0.0
+    outer_steps: Count = 1000
+    inner_steps: Count = 1
 
 
 @dataclasses.dataclass(frozen=True)

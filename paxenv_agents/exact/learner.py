@@ -11,12 +11,12 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from paxenv import keys, payoffs, spaces
+from paxenv.options import Weight, check
 from paxenv.params import as_floats
 from paxenv_agents import structure
 from paxenv_agents.agent import seated
 from paxenv_agents.exact.games import Params, Values, memory_one
 from paxenv_agents.learners.learner import Learner
-from paxenv_agents.networks import options
 from paxenv_agents.registry import PairingError
 from paxenv_agents.types import (
     Hyperparameters,
@@ -45,18 +45,11 @@ class ExactConfig:
             on it.
     """
 
-    learning_rate: float = 1.0
-    init_scale: float = 1.0
+    learning_rate: Weight = 1.0
+    init_scale: Weight = 1.0
 
     def __post_init__(self) -> None:
-        options.check(self, RULES)
-
-
-RULES: dict[str, options.Rule] = {
-    "learning_rate": options.WEIGHT,
-    "init_scale": options.WEIGHT,
-    "lookahead_rate": options.WEIGHT,
-}
+        check(self)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,63 +1,32 @@
-"""The options of policy-gradient learners, and the checks of their values."""
+"""The options of policy-gradient learners."""
 
 import dataclasses
-from collections.abc import Mapping
-from typing import ClassVar
 
-from paxenv_agents.networks import options
+from paxenv.options import Count, Positive, Share, Weight, Widths
 from paxenv_agents.networks.options import NetworkConfig
-
-#: By option; `options.check` reads those that a config has.
-RULES: dict[str, options.Rule] = {
-    **options.RULES,
-    "learning_rate": options.WEIGHT,
-    "n_steps": options.COUNT,
-    "hidden_sizes": options.WIDTHS,
-    "num_envs": options.COUNT.or_none(),
-    "num_epochs": options.COUNT,
-    "num_minibatches": options.COUNT,
-    "gamma": options.SHARE,
-    "gae_lambda": options.SHARE,
-    "value_coeff": options.WEIGHT,
-    "max_grad_norm": options.POSITIVE.or_none(),
-    "entropy_coeff": options.WEIGHT,
-    "entropy_coeff_end": options.WEIGHT.or_none(),
-    "entropy_coeff_horizon": options.COUNT.or_none(),
-    "learning_rate_end": options.WEIGHT.or_none(),
-    "num_updates": options.COUNT.or_none(),
-    "adam_eps": options.POSITIVE,
-    "normalise_advantages": options.FLAG,
-    "gru_size": options.COUNT,
-    "context": options.one_of(("nothing", "avg", "att")),
-    "meta_memory": options.one_of(("trial", "episode")),
-    "clip_epsilon": options.POSITIVE,
-    "clip_value": options.FLAG,
-}
 
 
 @dataclasses.dataclass(frozen=True)
 class LearnerConfig(NetworkConfig):
     """Options that policy-gradient learners share; `PPOConfig` explains each one."""
 
-    learning_rate: float = 3e-4
-    n_steps: int = 128
-    hidden_sizes: tuple[int, ...] = (64, 64)
-    num_envs: int | None = None
-    num_epochs: int = 4
-    num_minibatches: int = 4
-    gamma: float = 0.99
-    gae_lambda: float = 0.95
-    value_coeff: float = 0.5
-    max_grad_norm: float | None = 0.5
-    entropy_coeff: float = 0.01
-    entropy_coeff_end: float | None = None
-    entropy_coeff_horizon: int | None = None
-    learning_rate_end: float | None = None
-    num_updates: int | None = None
-    adam_eps: float = 1e-5
+    learning_rate: Weight = 3e-4
+    n_steps: Count = 128
+    hidden_sizes: Widths = (64, 64)
+    num_envs: Count | None = None
+    num_epochs: Count = 4
+    num_minibatches: Count = 4
+    gamma: Share = 0.99
+    gae_lambda: Share = 0.95
+    value_coeff: Weight = 0.5
+    max_grad_norm: Positive | None = 0.5
+    entropy_coeff: Weight = 0.01
+    entropy_coeff_end: Weight | None = None
+    entropy_coeff_horizon: Count | None = None
+    learning_rate_end: Weight | None = None
+    num_updates: Count | None = None
+    adam_eps: Positive = 1e-5
     normalise_advantages: bool = True
-
-    rules: ClassVar[Mapping[str, options.Rule]] = RULES
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import optax
 
 from paxenv import keys, spaces
+from paxenv.options import Count, Positive, Share
 from paxenv_agents.learners import learner
 from paxenv_agents.learners.off_policy import OffPolicy, OffPolicyConfig, mixed
 from paxenv_agents.learners.replay import Minibatch
@@ -50,11 +51,11 @@ class DQNConfig(OffPolicyConfig):
     ==============  ==========  ======================================================
     """
 
-    epsilon_start: float = 1.0
-    epsilon_end: float = 0.02
-    epsilon_steps: int = 5_000
+    epsilon_start: Share = 1.0
+    epsilon_end: Share = 0.02
+    epsilon_steps: Count = 5_000
     double: bool = True
-    huber_delta: float | None = None
+    huber_delta: Positive | None = None
     max_grad_norm: float | None = 10.0
 
 

@@ -1,20 +1,18 @@
 """Learning with opponent-learning awareness, from sampled games."""
 
 import dataclasses
-from collections.abc import Mapping
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
 import jax
 import jax.numpy as jnp
 import optax
 
 from paxenv.environment import where
+from paxenv.options import Count, Natural, Positive, Share, Weight, Widths, one_of
 from paxenv_agents import structure
 from paxenv_agents.engine.context import Context
-from paxenv_agents.learners import config
 from paxenv_agents.learners.actor_critic import ActorCritic
 from paxenv_agents.learners.lookahead import Lookahead, Seat, logit_share
-from paxenv_agents.networks import options
 from paxenv_agents.networks.options import NetworkConfig
 from paxenv_agents.ops import policy_gradient
 from paxenv_agents.types import (
@@ -24,23 +22,6 @@ from paxenv_agents.types import (
     Stats,
     TrainingState,
 )
-
-OPTIMIZERS = ("adam", "sgd")
-
-RULES: dict[str, options.Rule] = {
-    **config.RULES,
-    "lr_in": options.WEIGHT,
-    "optimizer": options.one_of(OPTIMIZERS),
-    "num_lookaheads": options.Rule(
-        lambda x: x == 0 or options.is_count(x), "a whole number >= 0"
-    ),
-    "use_baseline": options.FLAG,
-    "shaping": options.FLAG,
-    "opponent_modelling": options.FLAG,
-    "model_steps": options.COUNT,
-    "model_lr": options.POSITIVE,
-    "num_rollout_games": options.COUNT.or_none(),
-}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,24 +57,22 @@ class LOLAConfig(NetworkConfig):
         hidden_sizes: Widths of hidden layers; `()` is a linear policy.
     """
 
-    learning_rate: float = 0.2
-    lr_in: float = 0.6
-    optimizer: str = "adam"
-    num_lookaheads: int = 1
-    gamma: float = 0.96
+    learning_rate: Weight = 0.2
+    lr_in: Weight = 0.6
+    optimizer: Annotated[str, one_of("adam", "sgd")] = "adam"
+    num_lookaheads: Natural = 1
+    gamma: Share = 0.96
     use_baseline: bool = True
     shaping: bool = True
     opponent_modelling: bool = False
-    model_steps: int = 100
-    model_lr: float = 0.1
-    num_rollout_games: int | None = None
-    value_coeff: float = 1.0
-    max_grad_norm: float | None = None
-    adam_eps: float = 0.1
-    n_steps: int = 128
-    hidden_sizes: tuple[int, ...] = ()
-
-    rules: ClassVar[Mapping[str, options.Rule]] = RULES
+    model_steps: Count = 100
+    model_lr: Positive = 0.1
+    num_rollout_games: Count | None = None
+    value_coeff: Weight = 1.0
+    max_grad_norm: Positive | None = None
+    adam_eps: Positive = 0.1
+    n_steps: Count = 128
+    hidden_sizes: Widths = ()
 
     def __post_init__(self) -> None:
         super().__post_init__()

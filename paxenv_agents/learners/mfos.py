@@ -1,12 +1,13 @@
 """Model-free opponent shaping, the sampled form: a meta policy steers an inner one."""
 
 import dataclasses
-from typing import Any, ClassVar, cast
+from typing import Annotated, Any, ClassVar, cast
 
 import jax
 import jax.numpy as jnp
 from flax import linen as nn
 
+from paxenv.options import one_of
 from paxenv_agents.learners.config import LearnerConfig
 from paxenv_agents.learners.shaper import ContextConfig, ContextPPO
 from paxenv_agents.networks.recurrent import ModelFreeShaperNetwork
@@ -25,7 +26,7 @@ class MFOSConfig(ContextConfig):
             inner `"episode"`.
     """
 
-    meta_memory: str = "trial"
+    meta_memory: Annotated[str, one_of("trial", "episode")] = "trial"
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -6,6 +6,7 @@ from typing import ClassVar
 import jax
 import jax.numpy as jnp
 
+from paxenv.options import Positive
 from paxenv_agents.learners.config import LearnerConfig
 from paxenv_agents.learners.policy_gradient import Batch, PolicyGradient
 from paxenv_agents.ops import policy_gradient
@@ -48,7 +49,7 @@ class PPOConfig(LearnerConfig):
     =====================  ===================  =======================================
     """
 
-    clip_epsilon: float = 0.2
+    clip_epsilon: Positive = 0.2
     clip_value: bool = True
 
 

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from flax import linen as nn
 
 from paxenv import keys
+from paxenv.options import Count
 from paxenv_agents import structure
 from paxenv_agents.learners.config import LearnerConfig
 from paxenv_agents.learners.ppo import PPO, PPOConfig
@@ -30,7 +31,7 @@ class RecurrentPPOConfig(PPOConfig):
     """
 
     hidden_sizes: tuple[int, ...] = (64,)
-    gru_size: int = 64
+    gru_size: Count = 64
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from flax import linen as nn
 
 from paxenv import keys, spaces
+from paxenv.options import Positive, Real
 from paxenv_agents.learners.off_policy import OffPolicy, OffPolicyConfig, mixed
 from paxenv_agents.learners.replay import Minibatch
 from paxenv_agents.networks import distributions, feed_forward
@@ -37,8 +38,8 @@ class SACConfig(OffPolicyConfig):
     learning_rate: float = 1e-3
     hidden_sizes: tuple[int, ...] = (256, 256)
     batch_size: int = 256
-    alpha: float | None = None
-    target_entropy: float | None = None
+    alpha: Positive | None = None
+    target_entropy: Real | None = None
 
 
 class Critic(nn.Module):

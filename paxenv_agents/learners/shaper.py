@@ -1,10 +1,11 @@
 """SHAPER: a recurrent policy that remembers its co-player's learning."""
 
 import dataclasses
-from typing import Any, ClassVar, Self, cast
+from typing import Annotated, Any, ClassVar, Self, cast
 
 import jax
 
+from paxenv.options import one_of
 from paxenv_agents.agent import GAMES
 from paxenv_agents.learners.config import LearnerConfig
 from paxenv_agents.learners.recurrent_ppo import RecurrentPPO, RecurrentPPOConfig
@@ -24,7 +25,7 @@ class ContextConfig(RecurrentPPOConfig):
 
     gru_size: int = 16
     shared_torso: bool = dataclasses.field(default=True, kw_only=True)
-    context: str = "nothing"
+    context: Annotated[str, one_of("nothing", "avg", "att")] = "nothing"
 
 
 @dataclasses.dataclass(frozen=True)

@@ -7,10 +7,10 @@ import jax
 from gymnasium.vector import VectorEnv
 
 import paxenv
+from paxenv import options
 from paxenv_agents.agent import Agent, seated
 from paxenv_agents.learners.ppo import PPO, PPOConfig
 from paxenv_agents.learners.recurrent_ppo import RecurrentPPO, RecurrentPPOConfig
-from paxenv_agents.networks import options
 from runners.session.runner_config import game_of, params_of
 from runners.views.on_policy.host import as_vector_env
 
