@@ -95,6 +95,7 @@ def option(
     *,
     factory: Callable[[], Any] | None = None,
     aliases: tuple[str, ...] = (),
+    short: bool = False,
     page: str | None = None,
 ) -> Any:
     """Returns a field of a dataclass that says what it means.
@@ -104,9 +105,10 @@ def option(
         help: What it means, in whole sentences.
         factory: Makes its default instead.
         aliases: Other names by which it may be given.
+        short: Whether its names do without that of its section.
         page: The page of the documentation that explains it.
     """
-    metadata = {"help": help, "aliases": aliases, "page": page}
+    metadata = {"help": help, "aliases": aliases, "short": short, "page": page}
     if factory is not None:
         return dataclasses.field(default_factory=factory, metadata=metadata)
     return dataclasses.field(default=default, metadata=metadata)
@@ -134,6 +136,21 @@ def aliases(kind: type) -> Mapping[str, str]:
         for field in dataclasses.fields(kind)
         for alias in field.metadata.get("aliases", ())
     }
+
+
+def own_names(kind: type, given: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """Returns values under the own names of their options; other keys stay.
+
+    Raises:
+        ValueError: If one is given twice, under two names.
+    """
+    named: dict[str, Any] = {}
+    for key, value in given.items():
+        name = aliases(kind).get(str(key), key)
+        if name in named:
+            raise ValueError(f"{where}.{name} is given twice, once as {key}")
+        named[name] = value
+    return named
 
 
 def default_of(field: dataclasses.Field[Any]) -> Any:
@@ -230,6 +247,8 @@ def written(default: Any) -> str:
     """Returns a default as tables show it: whole numbers with `_` between thousands."""
     if default is dataclasses.MISSING:
         return "required"
+    if dataclasses.is_dataclass(default):
+        return "its own"
     if _is_whole(default):
         return f"{default:_}"
-    return str(default)
+    return str(default) or "''"

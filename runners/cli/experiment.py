@@ -1,6 +1,9 @@
-"""`paxrun rl`, `paxrun eval`, `paxrun run`: one experiment from config to results."""
+"""`paxrun RUNNER`, `paxrun run`: one experiment from config to results."""
 
+import dataclasses
+import inspect
 import json
+import re
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -8,8 +11,37 @@ from typing import Any
 import click
 
 from runners.cli.errors import SettingsCommand, failed_runs, user_errors
+from runners.config.kinds import KINDS, RunnerKind
+from runners.config.schema import ExperimentConfig
+from runners.search.options import ESOptions
+from runners.search.outer_options import ESConfig
 
 INTERRUPTED = 130
+
+
+def setting(
+    name: str,
+    metavar: str | None,
+    *spellings: str,
+    of: type = ExperimentConfig,
+    more: str = "",
+    **kwargs: Any,
+) -> Any:
+    """Returns the option of a setting, which says the first that its field says.
+
+    Args:
+        name: The field.
+        metavar: What stands for its value.
+        *spellings: The option's names; without any it is that of the field.
+        of: The config that has the field.
+        more: What else it says.
+        **kwargs: As of `click.option`.
+    """
+    (field,) = (f for f in dataclasses.fields(of) if f.name == name)
+    said = re.split(r"[;.]( |$)", field.metadata["help"])[0]
+    names = spellings or (f"--{name.replace('_', '-')}",)
+    return click.option(*names, metavar=metavar, help=f"{said}.{more}", **kwargs)
+
 
 _CONFIG = click.option(
     "--config",
@@ -29,16 +61,16 @@ _SETTINGS = (
         help='Payoff: "[[-1,-1],[-3,0],[0,-3],[-2,-2]]", -1,-3,0,-2 or '
         '"CC=-1,-1 CD=-3,0 DC=0,-3 DD=-2,-2".',
     ),
-    click.option("--num-envs", metavar="N", help="Games played side by side."),
-    click.option("--total-timesteps", metavar="N", help="Environment steps of a seed."),
-    click.option("--seed", metavar="N", help="Seed of the run."),
-    click.option("--num-seeds", metavar="N", help="Repetitions, run at once."),
+    setting("num_envs", "N"),
+    setting("total_timesteps", "N"),
+    setting("seed", "N"),
+    setting("num_seeds", "N"),
     click.option("--model-path", metavar="FILE", help="Weights, or a run directory."),
     click.option("--run-path", metavar="RUN", help="W&B run that holds --model-path."),
     click.option("--player", metavar="N", help="Whose weights they are [1]."),
-    click.option("--num-devices", metavar="N", help="Devices that share the games."),
-    click.option("--exp-dir", metavar="DIR", help="Where run directories go [exp]."),
-    click.option("--save-dir", metavar="DIR", help="The run directory itself."),
+    setting("num_devices", "N"),
+    setting("exp_dir", "DIR", more=" [exp]"),
+    setting("save_dir", "DIR"),
 )
 _OPTIONS = (
     click.option("--dry-run", is_flag=True, help="Check the config, run nothing."),
@@ -75,46 +107,103 @@ def training_options(command: Callable[..., None]) -> Callable[..., None]:
     )(command)
 
 
-@click.command(cls=SettingsCommand)
-@experiment_options
-@training_options
-def rl(words: tuple[str, ...], **options: Any) -> None:
-    """Train agents by reinforcement learning.
+def runner_command(name: str, *options: Any) -> click.Command:
+    """Returns the command of a runner.
 
-    EXPERIMENT is a stored one, such as ipd/ppo_v_tft (the default); `paxrun list
-    experiments` shows all. KEY=VALUE changes a setting: num_inner_steps=50,
-    agent1.learning_rate=0.01.
+    Args:
+        name: The runner's.
+        *options: Options that it has beside those of every experiment.
     """
-    run_experiment(words, {**options, "runner": "rl"})
+    kind = KINDS[name]
+
+    def command(words: tuple[str, ...], **given: Any) -> None:
+        section = {own: given.pop(key) for key, own in _SEARCH.items() if key in given}
+        section = {own: v for own, v in section.items() if v not in (None, ())}
+        if section:
+            given[str(kind.section)] = section
+        words = _with_default(kind, words, given)
+        run_experiment(words, {**given, "runner": name})
+
+    for option in reversed(options):
+        command = option(command)
+    command = experiment_options(command)
+    return click.command(name, cls=SettingsCommand, help=inspect.cleandoc(kind.help))(
+        command
+    )
 
 
-@click.command(cls=SettingsCommand)
-@experiment_options
-@training_options
-@click.option("--population-size", "--popsize", metavar="N", help="Members.")
-@click.option("--num-generations", metavar="N", help="Generations.")
-def evo(words: tuple[str, ...], **options: Any) -> None:
-    """Search an agent's parameters by an evolution strategy.
-
-    Every member of a population plays a trial against opponents that start anew and
-    may learn within it. Player 1 is searched unless an agent has `es`. EXPERIMENT is a
-    stored one, such as ipd/gs_v_tabular; settings are es.strategy=CMA_ES,
-    es.sigma_init=0.1 and so on; `paxrun list es` shows the strategies.
-    """
-    run_experiment(words, {**options, "runner": "evo"})
+def _with_default(
+    kind: RunnerKind, words: tuple[str, ...], options: dict[str, Any]
+) -> tuple[str, ...]:
+    """Returns the words, with the default ones where nothing else is asked for."""
+    named = any("=" not in word for word in words) or options.get("config_file")
+    of_game = any(word.lstrip("+").startswith(("env", "experiment")) for word in words)
+    if named or of_game or options.get("env"):
+        return words
+    return (*kind.words, *words)
 
 
-@click.command(cls=SettingsCommand)
-@experiment_options
-@training_options
-def sarl(words: tuple[str, ...], **options: Any) -> None:
-    """Train one agent by reinforcement learning.
+_DETERMINISTIC = click.option(
+    "--deterministic", is_flag=True, help="Evaluate the likeliest actions."
+)
+#: Options of `paxrun es`, and what they are in the section `search`.
+_SEARCH = {
+    "search_targets": "search_targets",
+    "es_name": "strategy",
+    "popsize": "population_size",
+    "iterations": "iterations",
+    "train_agent": "train_agent",
+    "num_steps_per_iteration": "num_steps_per_iteration",
+    "fit_shaper": "fit_shaper",
+}
 
-    Player 1 learns, in rollouts of agent1.n_steps steps of endless play; the other
-    players are a part of its game and do not learn. EXPERIMENT is a stored one, such
-    as sarl/cartpole; or choose: --env CartPole, --env IPD --agent1 DQN.
-    """
-    run_experiment(words, {**options, "runner": "sarl"})
+rl = runner_command("rl", training_options)
+evo = runner_command(
+    "evo",
+    training_options,
+    setting("population_size", "N", "--population-size", "--popsize", of=ESOptions),
+    setting("num_generations", "N", of=ESOptions),
+)
+sarl = runner_command("sarl", training_options)
+online = runner_command("online", training_options, _DETERMINISTIC)
+es = runner_command(
+    "es",
+    training_options,
+    _DETERMINISTIC,
+    click.option(
+        "--search-target",
+        "search_targets",
+        multiple=True,
+        metavar="TARGET",
+        callback=lambda context, option, value: list(value) or None,
+        help="parameters, NAME, NAME:LOW:HIGH[:SCALE] or NAME:A,B,C; repeatable. A "
+        "NAME is a hyperparameter, another option of the agent, or env.NUMBER of the "
+        "game.",
+    ),
+    setting("strategy", "NAME", "--es", "es_name", of=ESConfig),
+    setting("population_size", "N", "--popsize", of=ESConfig),
+    setting("iterations", "N", of=ESConfig),
+    setting(
+        "train_agent", None, "--train-agent/--no-train-agent", of=ESConfig, default=None
+    ),
+    setting("num_steps_per_iteration", "N", of=ESConfig),
+    click.option(
+        "--fit-shaper", metavar="NAME", help="auto, centered_rank, identity, ..."
+    ),
+)
+evaluate = runner_command(
+    "eval",
+    click.option(
+        "--deterministic",
+        is_flag=True,
+        help="Take the likeliest actions; by default they are sampled.",
+    ),
+    click.option(
+        "--run-dir",
+        metavar="DIR",
+        help="Evaluate the agents of a finished training run.",
+    ),
+)
 
 
 @click.command()
@@ -162,28 +251,9 @@ def resume(run_dir: str, which: str, as_json: bool) -> None:
 def run(words: tuple[str, ...], **options: Any) -> None:
     """Run an experiment with the runner that it names.
 
-    As `paxrun rl`, `evo`, `sarl` or `eval`, by the experiment's key `runner`.
+    As the command of that name, by the experiment's key `runner`.
     """
     run_experiment(words, options)
-
-
-@click.command("eval", cls=SettingsCommand)
-@experiment_options
-@click.option(
-    "--deterministic",
-    is_flag=True,
-    help="Take the likeliest actions; by default they are sampled.",
-)
-@click.option(
-    "--run-dir", metavar="DIR", help="Evaluate the agents of a finished training run."
-)
-def evaluate(words: tuple[str, ...], **options: Any) -> None:
-    """Play agents against each other without learning.
-
-    Strategies, saved agents (--model-path for player 1, --run-dir for all agents of a
-    run), or both. Actions are sampled unless --deterministic.
-    """
-    run_experiment(words, {**options, "runner": "eval"})
 
 
 def run_experiment(words: tuple[str, ...], options: dict[str, Any]) -> None:
@@ -237,13 +307,12 @@ def _finish(outcome: Any, run_dir: Any, as_json: bool) -> None:
     """Reports what came out; exits with 130 after an interruption."""
     from paxenv.wording import counted
     from runners.cli.progress import say
-    from runners.config.schema import OUTER_LOOPS
     from runners.report.closing import shown
 
     if as_json:
         result = {**outcome.as_dict(), "run_dir": str(run_dir.path)}
         click.echo(json.dumps(result, indent=2, allow_nan=False))
-    elif outcome.plan.config.runner in OUTER_LOOPS:
+    elif outcome.plan.config.kind.outer:
         from runners.views.outer_loops.report import print_outcome
 
         print_outcome(outcome, run_dir)

@@ -133,7 +133,7 @@ def make_runner(plan: Plan) -> OuterRunner:
         "num_steps": config.total_timesteps,
     }
     try:
-        if config.runner == "online":
+        if not config.kind.reads("search"):
             online = OuterConfig(**settings)
             runner = OnlineRunner(agent, plan.env, plan.params, online)
         else:
