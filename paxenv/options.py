@@ -114,27 +114,68 @@ def option(
     return dataclasses.field(default=default, metadata=metadata)
 
 
-@functools.cache
-def hints(kind: type) -> Mapping[str, Any]:
-    """Returns the type of every option by its name, with the rules in it.
+class Option(NamedTuple):
+    """An option as its field describes it.
 
-    Where a subclass only gives an option another default, its rule is inherited.
+    Attributes:
+        name: Its own name.
+        hint: Its type, with the rule in it.
+        default: Its value where none is given; `MISSING` if one must be.
+        help: What it means.
+        aliases: Other names by which it may be given.
+        short: Whether its names do without that of its section.
+        page: The page of the documentation that explains it.
     """
-    found: dict[str, Any] = {}
+
+    name: str
+    hint: Any
+    default: Any
+    help: str = ""
+    aliases: tuple[str, ...] = ()
+    short: bool = False
+    page: str | None = None
+
+
+@functools.cache
+def described(kind: type) -> Mapping[str, Option]:
+    """Returns the options of a dataclass by name, in the order of its constructor.
+
+    Where a subclass only gives an option another default, the rest is inherited.
+    """
+    hints: dict[str, Any] = {}
+    metadata: dict[str, Mapping[str, Any]] = {}
     for base in reversed(kind.__mro__):
         for name, hint in typing.get_type_hints(base, include_extras=True).items():
-            if rule_of(hint) is not None or rule_of(found.get(name)) is None:
-                found[name] = hint
-    return {field.name: found[field.name] for field in dataclasses.fields(kind)}
+            if rule_of(hint) is not None or rule_of(hints.get(name)) is None:
+                hints[name] = hint
+        for name, field in getattr(base, "__dataclass_fields__", {}).items():
+            metadata[name] = field.metadata or metadata.get(name, {})
+    return {
+        field.name: Option(
+            field.name, hints[field.name], _default(field), **metadata[field.name]
+        )
+        for field in sorted(dataclasses.fields(kind), key=lambda field: field.kw_only)
+    }
+
+
+def _default(field: dataclasses.Field[Any]) -> Any:
+    if field.default_factory is not dataclasses.MISSING:
+        return field.default_factory()
+    return field.default
+
+
+def hints(kind: type) -> dict[str, Any]:
+    """Returns the type of every option by its name, with the rules in it."""
+    return {name: option.hint for name, option in described(kind).items()}
 
 
 @functools.cache
 def aliases(kind: type) -> Mapping[str, str]:
     """Returns the option that each other name stands for."""
     return {
-        alias: field.name
-        for field in dataclasses.fields(kind)
-        for alias in field.metadata.get("aliases", ())
+        alias: option.name
+        for option in described(kind).values()
+        for alias in option.aliases
     }
 
 
@@ -151,13 +192,6 @@ def own_names(kind: type, given: Mapping[str, Any], where: str) -> dict[str, Any
             raise ValueError(f"{where}.{name} is given twice, once as {key}")
         named[name] = value
     return named
-
-
-def default_of(field: dataclasses.Field[Any]) -> Any:
-    """Returns the value of an option that nobody gives, `MISSING` without one."""
-    if field.default_factory is not dataclasses.MISSING:
-        return field.default_factory()
-    return field.default
 
 
 def rule_of(hint: Any) -> Rule | None:
@@ -226,9 +260,9 @@ def number(name: str, value: Any) -> float:
 def documented(kind: type[Config]) -> type[Config]:
     """Adds a table of the options, their defaults and their meanings to a docstring."""
     rows = [
-        (field.name, written(default_of(field)), field.metadata["help"])
-        for field in dataclasses.fields(kind)  # type: ignore[arg-type]
-        if field.metadata.get("help")
+        (option.name, written(option.default), option.help)
+        for option in described(kind).values()
+        if option.help
     ]
     first = max(len(row[0]) for row in rows)
     second = max(len(row[1]) for row in rows)

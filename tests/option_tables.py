@@ -4,56 +4,94 @@
 `python tests/option_tables.py`.
 """
 
-import dataclasses
 import re
 from pathlib import Path
-from typing import Any
 
-from paxenv import options
+from paxenv.options import Option, described, rule_of, written
+from paxenv_agents.exact.agents import LOLAExactConfig, POLAConfig, SOSConfig
+from paxenv_agents.exact.learner import ExactConfig
+from paxenv_agents.learners.dqn import DQNConfig
+from paxenv_agents.learners.lola import LOLAConfig
+from paxenv_agents.learners.ppo import PPOConfig
+from paxenv_agents.learners.sac import SACConfig
 from runners.config.schema import AgentConfig, ExperimentConfig
 from runners.search.options import ESOptions
 from runners.session.runner_config import RunnerConfig
 
 DOCS = Path(__file__).parents[1] / "docs"
+#: By page: the configs of each table, with a column of defaults for each of them.
 TABLES = {
-    "config.md": (ExperimentConfig, AgentConfig),
-    "evolution.md": (ESOptions,),
-    "functional_api.md": (RunnerConfig,),
+    "agents.md": (
+        (PPOConfig,),
+        (DQNConfig, SACConfig),
+        (LOLAConfig,),
+        (ExactConfig, LOLAExactConfig, SOSConfig, POLAConfig),
+    ),
+    "config.md": ((ExperimentConfig,), (AgentConfig,)),
+    "evolution.md": ((ESOptions,),),
+    "functional_api.md": ((RunnerConfig,),),
 }
-WORDS = {"None": "none", "True": "true", "False": "false", "''": "", "()": "", "{}": ""}
+WORDS = {"None": "none", "True": "true", "False": "false", "''": "", "{}": ""}
 
 
 def rewritten(page: str) -> str:
     """Returns a page with its tables as the fields say."""
     text = (DOCS / page).read_text()
-    for kind in TABLES[page]:
-        begin, end = f"<!-- options of {kind.__name__} -->\n\n", "\n\n<!-- end -->"
-        place = re.compile(f"(?<={re.escape(begin)}).*?(?={re.escape(end)})", re.DOTALL)
-        assert place.search(text), f"{page} has no place for {kind.__name__}"
-        text = place.sub(lambda _, kind=kind: table(kind), text, count=1)
+    for kinds in TABLES[page]:
+        names = ", ".join(kind.__name__ for kind in kinds)
+        begin, end = f"<!-- options of {names} -->\n\n", "\n\n<!-- end -->"
+        before, found, after = text.partition(begin)
+        assert found, f"{page} has no place for the options of {names}"
+        text = f"{before}{begin}{table(*kinds)}{end}{after.partition(end)[2]}"
     return text
 
 
-def table(kind: Any) -> str:
-    """Returns the options of a dataclass as a table of Markdown."""
-    lines = ["| key | default | values | meaning |", "|---|---|---|---|"]
-    for field in dataclasses.fields(kind):
-        help = field.metadata.get("help")
-        if help and field.name != "options":
-            names = [f"`{name}`" for name in field.metadata["aliases"]]
-            also = f" ({', '.join(names)})" if names else ""
-            default = options.written(options.default_of(field))
-            rule = options.rule_of(options.hints(kind)[field.name])
-            values = rule.claim.removeprefix("one of ") if rule else ""
-            page = field.metadata["page"]
-            cells = (
-                f"`{field.name}`{also}",
-                WORDS.get(default, default),
-                values.replace("True or False", "true or false"),
-                f"{help} See [{page}]({page})." if page else help,
+def table(*kinds: type) -> str:
+    """Returns the options of dataclasses as one table of Markdown."""
+    every: dict[str, Option] = {}
+    for kind in kinds:
+        own = described(kind)
+        every |= {name: own[name] for name in own if name not in every}
+    heads = ["default"]
+    if len(kinds) > 1:
+        heads = [kind.__name__.removesuffix("Config") for kind in kinds]
+    lines = [
+        _row("option", *heads, "values", "meaning"),
+        "|---" * (len(heads) + 3) + "|",
+    ]
+    for option in every.values():
+        if option.help and option.name != "options":
+            also = f" (`{'`, `'.join(option.aliases)}`)" if option.aliases else ""
+            defaults = [_default(kind, option.name) for kind in kinds]
+            lines.append(
+                _row(
+                    f"`{option.name}`{also}", *defaults, _values(option), _said(option)
+                )
             )
-            lines.append(f"| {' | '.join(c.replace('|', '&#124;') for c in cells)} |")
     return "\n".join(lines)
+
+
+def _row(*cells: str) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _default(kind: type, name: str) -> str:
+    known = described(kind)
+    if name not in known:
+        return ""
+    default = written(known[name].default)
+    return WORDS.get(default, default)
+
+
+def _values(option: Option) -> str:
+    rule = rule_of(option.hint)
+    claim = rule.claim.removeprefix("one of ") if rule else ""
+    return claim.replace("True or False", "true or false")
+
+
+def _said(option: Option) -> str:
+    said = re.sub(r"\bNone\b", "none", option.help)
+    return f"{said} See [{option.page}]({option.page})." if option.page else said
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from typing import Annotated, Any, ClassVar
 
 import jax
 
-from paxenv.options import Count, Rule, Weight, is_real, one_of
+from paxenv.options import Count, Rule, Weight, documented, is_real, one_of, option
 from paxenv_agents.exact import gradients, proximal, training
 from paxenv_agents.exact.games import Params, Values
 from paxenv_agents.exact.learner import ExactConfig, ExactLearner
@@ -29,18 +29,19 @@ class NaiveExact(ExactLearner):
         return training.naive(hyper["learning_rate"])(values, params, 0)
 
 
+@documented
 @dataclasses.dataclass(frozen=True)
 class LOLAExactConfig(ExactConfig):
-    """Options of `LOLAExact`.
+    """Options of `LOLAExact`."""
 
-    Attributes:
-        lookahead_rate: Rate of the step that the other is taken to make, eta.
-        form: Which published gradient: `"taylor"`, `"full"` or `"lookahead"`, see
-            `paxenv_agents.exact.gradients.lola`.
-    """
-
-    lookahead_rate: Weight = 1.0
-    form: Annotated[str, one_of(*gradients.FORMS)] = "taylor"
+    lookahead_rate: Weight = option(
+        1.0, "Rate of the step that the other is taken to make, eta."
+    )
+    form: Annotated[str, one_of(*gradients.FORMS)] = option(
+        "taylor",
+        'Which published gradient: `"taylor"`, `"full"` or `"lookahead"`, see '
+        "`paxenv_agents.exact.gradients.lola`.",
+    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,19 +67,20 @@ class LOLAExact(ExactLearner):
         return method(values, params, 0)
 
 
+@documented
 @dataclasses.dataclass(frozen=True)
 class SOSConfig(ExactConfig):
-    """Options of `SOS`.
+    """Options of `SOS`."""
 
-    Attributes:
-        lookahead_rate: Rate of the steps that everybody is taken to make.
-        a: How far shaping may turn the joint direction, in (0, 1).
-        b: Length of the joint naive gradient below which shaping fades, in (0, 1).
-    """
-
-    lookahead_rate: Weight = 1.0
-    a: OpenShare = 0.5
-    b: OpenShare = 0.1
+    lookahead_rate: Weight = option(
+        1.0, "Rate of the steps that everybody is taken to make."
+    )
+    a: OpenShare = option(
+        0.5, "How far shaping may turn the joint direction, in (0, 1)."
+    )
+    b: OpenShare = option(
+        0.1, "Length of the joint naive gradient below which shaping fades, in (0, 1)."
+    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -107,27 +109,20 @@ class SOS(ExactLearner):
         return method(values, params, 0)
 
 
+@documented
 @dataclasses.dataclass(frozen=True)
 class POLAConfig(ExactConfig):
-    """Options of `POLA`; `paxenv_agents.exact.proximal.pola` explains the steps.
+    """Options of `POLA`; `paxenv_agents.exact.proximal.pola` explains the steps."""
 
-    Attributes:
-        learning_rate: Rate of the outer ascent.
-        init_scale: Standard deviation of the logits at first.
-        lookahead_rate: Rate of the inner ascent.
-        outer_beta: Weight of the divergence from the own policy.
-        inner_beta: Weight of the other's divergence from its policy.
-        outer_steps: Steps of the outer ascent, at most.
-        inner_steps: Steps of the inner ascent.
-    """
-
-    learning_rate: float = 0.3
-    init_scale: float = 0.1
-    lookahead_rate: Weight = 5.0
-    outer_beta: Weight = 0.1
-    inner_beta: Weight = 0.0
-    outer_steps: Count = 1000
-    inner_steps: Count = 1
+    learning_rate: float = option(0.3, "Rate of the outer ascent.")
+    init_scale: float = option(0.1, "Standard deviation of the logits at first.")
+    lookahead_rate: Weight = option(5.0, "Rate of the inner ascent.")
+    outer_beta: Weight = option(0.1, "Weight of the divergence from the own policy.")
+    inner_beta: Weight = option(
+        0.0, "Weight of the other's divergence from its policy."
+    )
+    outer_steps: Count = option(1000, "Steps of the outer ascent, at most.")
+    inner_steps: Count = option(1, "Steps of the inner ascent.")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from paxenv.options import Count, Positive, Share, Weight, Widths
+from paxenv.options import Count, Positive, Share, Weight, Widths, option
 from paxenv_agents.networks.options import NetworkConfig
 
 
@@ -10,23 +10,35 @@ from paxenv_agents.networks.options import NetworkConfig
 class LearnerConfig(NetworkConfig):
     """Options that policy-gradient learners share; `PPOConfig` explains each one."""
 
-    learning_rate: Weight = 3e-4
-    n_steps: Count = 128
-    hidden_sizes: Widths = (64, 64)
-    num_envs: Count | None = None
-    num_epochs: Count = 4
-    num_minibatches: Count = 4
-    gamma: Share = 0.99
-    gae_lambda: Share = 0.95
-    value_coeff: Weight = 0.5
-    max_grad_norm: Positive | None = 0.5
-    entropy_coeff: Weight = 0.01
-    entropy_coeff_end: Weight | None = None
-    entropy_coeff_horizon: Count | None = None
-    learning_rate_end: Weight | None = None
-    num_updates: Count | None = None
-    adam_eps: Positive = 1e-5
-    normalise_advantages: bool = True
+    learning_rate: Weight = option(
+        3e-4, "Adam's step size at the first optimiser step."
+    )
+    n_steps: Count = option(128, "Steps of a rollout in endless streams (runners).")
+    hidden_sizes: Widths = option(
+        (64, 64), "Widths of hidden layers; `()` is a linear policy."
+    )
+    num_envs: Count | None = option(None, "Games played at once; None: the runner's.")
+    num_epochs: Count = option(4, "Passes over each batch.")
+    num_minibatches: Count = option(4, "Optimiser steps of a pass.")
+    gamma: Share = option(0.99, "Discount of a step.")
+    gae_lambda: Share = option(0.95, "Decay of the advantages' trace.")
+    value_coeff: Weight = option(0.5, "Weight of the value error.")
+    max_grad_norm: Positive | None = option(0.5, "Longest gradient; None: any.")
+    entropy_coeff: Weight = option(0.01, "Weight of the entropy at the start.")
+    entropy_coeff_end: Weight | None = option(
+        None, "Its weight at the end of a line; None: constant."
+    )
+    entropy_coeff_horizon: Count | None = option(
+        None, "Timesteps of that line; None: the planned updates."
+    )
+    learning_rate_end: Weight | None = option(
+        None, "Rate at the last planned step; None: constant."
+    )
+    num_updates: Count | None = option(None, "Planned updates, for lines that need it.")
+    adam_eps: Positive = option(1e-5, "Adam's epsilon.")
+    normalise_advantages: bool = option(
+        True, "Whether advantages get mean 0 and deviation 1."
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()

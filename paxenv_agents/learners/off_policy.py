@@ -11,7 +11,7 @@ import jax.numpy as jnp
 
 from paxenv import keys, missing, options, spaces
 from paxenv.environment import where
-from paxenv.options import Count, Natural, Positive, Rule, Share, Weight, Widths
+from paxenv.options import Count, Natural, Positive, Rule, Share, Weight, Widths, option
 from paxenv.wording import counted
 from paxenv_agents import structure
 from paxenv_agents.agent import seated
@@ -41,21 +41,29 @@ def _is_pace(value: Any) -> bool:
 class OffPolicyConfig:
     """Options that learners from replay share; `DQNConfig` explains each one."""
 
-    learning_rate: Weight = 3e-4
-    hidden_sizes: Widths = (128, 128)
-    activation: Activation = "relu"
-    gamma: Share = 0.99
-    batch_size: Count = 128
-    buffer_size: Count | None = None
-    warmup_steps: Natural | None = None
-    train_every: Count = 1
-    gradient_steps: Count = 1
-    target_every: Count = 1
-    tau: Annotated[float, Rule(_is_pace, "a number in (0, 1]")] = 0.005
-    n_step: Count = 1
-    max_grad_norm: Positive | None = None
-    adam_eps: Positive = 1e-8
-    num_envs: Count | None = None
+    learning_rate: Weight = option(3e-4, "Adam's step size, of every network.")
+    hidden_sizes: Widths = option((128, 128), "Widths of the hidden layers.")
+    activation: Activation = option("relu", "`tanh`, `relu` or `silu`.")
+    gamma: Share = option(0.99, "Discount of a step.")
+    batch_size: Count = option(128, "Transitions of a gradient step.")
+    buffer_size: Count | None = option(
+        None, "Transitions kept; None: the runner's, 100,000."
+    )
+    warmup_steps: Natural | None = option(
+        None, "Steps of random actions; None: the runner's, 1,000."
+    )
+    train_every: Count = option(1, "Steps between two turns of learning.")
+    gradient_steps: Count = option(1, "Gradient steps of a turn.")
+    target_every: Count = option(1, "Steps between two updates of the target networks.")
+    tau: Annotated[float, Rule(_is_pace, "a number in (0, 1]")] = option(
+        0.005, "How far a target moves in an update; 1: all the way."
+    )
+    n_step: Count = option(1, "Rewards that a target sums.")
+    max_grad_norm: Positive | None = option(None, "Longest gradient; None: any.")
+    adam_eps: Positive = option(1e-8, "Adam's epsilon.")
+    num_envs: Count | None = option(
+        None, "Games played at once (runners); None: the runner's."
+    )
 
     def __post_init__(self) -> None:
         options.check(self)

@@ -3,7 +3,7 @@
 import dataclasses
 from typing import Annotated
 
-from paxenv.options import Count, Widths, check, one_of
+from paxenv.options import Count, Widths, check, one_of, option
 from paxenv_agents.networks import distributions, feed_forward
 
 Activation = Annotated[str, one_of(*feed_forward.ACTIVATIONS)]
@@ -16,13 +16,21 @@ class NetworkConfig:
     Their widths, `hidden_sizes`, have a default of each learner's own.
     """
 
-    activation: Activation = "tanh"
-    shared_torso: bool = False
-    tabular: bool = False
-    action_scale: Annotated[str, one_of(*distributions.SCALES)] = "state_independent"
-    action_bound: Annotated[str, one_of(*distributions.BOUNDS)] = "squashed"
-    conv_channels: Widths = (16, 16)
-    kernel_size: Count = 3
+    activation: Activation = option("tanh", "`tanh`, `relu` or `silu`.")
+    shared_torso: bool = option(False, "One torso with two heads, or two networks.")
+    tabular: bool = option(
+        False, "A row of logits and a value for each observed state."
+    )
+    action_scale: Annotated[str, one_of(*distributions.SCALES)] = option(
+        "state_independent", "Of a Box: a learnt vector, or `softplus` of a head."
+    )
+    action_bound: Annotated[str, one_of(*distributions.BOUNDS)] = option(
+        "squashed", "Of a Box: through tanh, or `scaled` and clipped."
+    )
+    conv_channels: Widths = option(
+        (16, 16), "Of images: channels of each convolution; `()` flattens them."
+    )
+    kernel_size: Count = option(3, "Of images: height and width of the convolutions.")
 
     def __post_init__(self) -> None:
         check(self)

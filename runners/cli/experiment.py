@@ -1,6 +1,5 @@
 """`paxrun RUNNER`, `paxrun run`: one experiment from config to results."""
 
-import dataclasses
 import inspect
 import json
 import re
@@ -10,6 +9,7 @@ from typing import Any
 
 import click
 
+from paxenv.options import described
 from runners.cli.errors import SettingsCommand, failed_runs, user_errors
 from runners.config.kinds import KINDS, RunnerKind
 from runners.config.schema import ExperimentConfig
@@ -37,8 +37,7 @@ def setting(
         more: What else it says.
         **kwargs: As of `click.option`.
     """
-    (field,) = (f for f in dataclasses.fields(of) if f.name == name)
-    said = re.split(r"[;.]( |$)", field.metadata["help"])[0]
+    said = re.split(r"[;.]( |$)", described(of)[name].help)[0]
     names = spellings or (f"--{name.replace('_', '-')}",)
     return click.option(*names, metavar=metavar, help=f"{said}.{more}", **kwargs)
 

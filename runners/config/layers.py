@@ -57,10 +57,10 @@ def _short_names() -> dict[str, tuple[str, ...]]:
         name: ("env", own) for name, own in GAME_OPTIONS.items()
     }
     short |= {name: (own,) for name, own in options.aliases(ExperimentConfig).items()}
-    for field in dataclasses.fields(ESOptions):
-        if field.metadata["short"]:
-            names = (field.name, *field.metadata["aliases"])
-            short |= {name: ("es", field.name) for name in names}
+    for option in options.described(ESOptions).values():
+        if option.short:
+            names = (option.name, *option.aliases)
+            short |= {name: ("es", option.name) for name in names}
     return short
 
 

@@ -258,7 +258,7 @@ def _section(
     Raises:
         ConfigError: If it has no such option, or a value does not fit.
     """
-    hints = dict(options.hints(kind))
+    hints = options.hints(kind)
     takes_others = hints.pop("options", None) is not None
     known = {
         key: coerce(v, hints[key], f"{where}.{key}")

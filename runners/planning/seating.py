@@ -330,8 +330,8 @@ def option_types(
 def _defaults(agent_class: Any) -> dict[str, Any]:
     """Returns the options that an agent has where none are given."""
     holder = getattr(agent_class, "config_class", agent_class)
-    defaults = {f.name: options.default_of(f) for f in dataclasses.fields(holder)}
-    return {k: v for k, v in defaults.items() if v is not dataclasses.MISSING}
+    known = options.described(holder).values()
+    return {o.name: o.default for o in known if o.default is not dataclasses.MISSING}
 
 
 def untrained(config: ExperimentConfig, slots: tuple[Slot, ...]) -> tuple[str, ...]:

@@ -72,8 +72,25 @@ class Unchecked:
 
 
 def test_other_names_of_an_option_stand_at_its_field():
-    assert options.aliases(Shorter) == {}
-    assert options.aliases(Length) == {"steps": "num_steps", "length": "num_steps"}
+    both = {"steps": "num_steps", "length": "num_steps"}
+    assert options.aliases(Length) == options.aliases(Shorter) == both
+
+
+def test_a_subclass_that_changes_a_default_inherits_the_rest():
+    own, changed = options.described(Length), options.described(Shorter)
+    assert changed["num_steps"] == own["num_steps"]._replace(default=10)
+    assert changed["share"] == own["share"]._replace(default=0.25)
+
+
+def test_values_given_by_other_names_stand_under_their_own():
+    assert options.own_names(Length, {"steps": 3, "new": 4}, "run") == {
+        "num_steps": 3,
+        "new": 4,
+    }
+    with pytest.raises(
+        ValueError, match=r"run\.num_steps is given twice, once as steps"
+    ):
+        options.own_names(Length, {"num_steps": 2, "steps": 3}, "run")
 
 
 def test_a_docstring_gets_a_table_of_the_options():
