@@ -14,7 +14,7 @@ from runners.cli.errors import SettingsCommand, failed_runs, user_errors
 from runners.config.kinds import KINDS, RunnerKind
 from runners.config.schema import ExperimentConfig
 from runners.search.options import ESOptions
-from runners.search.outer_options import ESConfig
+from runners.search.outer_options import ESConfig, search_options
 
 INTERRUPTED = 130
 
@@ -116,10 +116,9 @@ def runner_command(name: str, *options: Any) -> click.Command:
     kind = KINDS[name]
 
     def command(words: tuple[str, ...], **given: Any) -> None:
-        section = {own: given.pop(key) for key, own in _SEARCH.items() if key in given}
-        section = {own: v for own, v in section.items() if v not in (None, ())}
-        if section:
-            given[str(kind.section)] = section
+        if kind.reads("search"):
+            own = {key: given.pop(key) for key in search_options() if key in given}
+            given["search"] = {k: v for k, v in own.items() if v is not None} or None
         words = _with_default(kind, words, given)
         run_experiment(words, {**given, "runner": name})
 
@@ -145,16 +144,6 @@ def _with_default(
 _DETERMINISTIC = click.option(
     "--deterministic", is_flag=True, help="Evaluate the likeliest actions."
 )
-#: Options of `paxrun es`, and what they are in the section `search`.
-_SEARCH = {
-    "search_targets": "search_targets",
-    "es_name": "strategy",
-    "popsize": "population_size",
-    "iterations": "iterations",
-    "train_agent": "train_agent",
-    "num_steps_per_iteration": "num_steps_per_iteration",
-    "fit_shaper": "fit_shaper",
-}
 
 rl = runner_command("rl", training_options)
 evo = runner_command(
@@ -179,8 +168,8 @@ es = runner_command(
         "NAME is a hyperparameter, another option of the agent, or env.NUMBER of the "
         "game.",
     ),
-    setting("strategy", "NAME", "--es", "es_name", of=ESConfig),
-    setting("population_size", "N", "--popsize", of=ESConfig),
+    setting("strategy", "NAME", "--es", "strategy", of=ESConfig),
+    setting("population_size", "N", "--popsize", "population_size", of=ESConfig),
     setting("iterations", "N", of=ESConfig),
     setting(
         "train_agent", None, "--train-agent/--no-train-agent", of=ESConfig, default=None
