@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from runners.config.kinds import KINDS
+from runners.kinds import KINDS
 
 #: The module of each command.
 COMMANDS = {

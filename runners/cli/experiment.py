@@ -2,45 +2,16 @@
 
 import inspect
 import json
-import re
 import sys
 from collections.abc import Callable
 from typing import Any
 
 import click
 
-from paxenv.options import described
 from runners.cli.errors import SettingsCommand, failed_runs, user_errors
-from runners.config.kinds import KINDS, RunnerKind
-from runners.config.schema import ExperimentConfig
-from runners.search.options import ESOptions
-from runners.search.outer_options import ESConfig, search_options
+from runners.kinds import KINDS, RunnerKind
 
 INTERRUPTED = 130
-
-
-def setting(
-    name: str,
-    metavar: str | None,
-    *spellings: str,
-    of: type = ExperimentConfig,
-    more: str = "",
-    **kwargs: Any,
-) -> Any:
-    """Returns the option of a setting, which says the first that its field says.
-
-    Args:
-        name: The field.
-        metavar: What stands for its value.
-        *spellings: The option's names; without any it is that of the field.
-        of: The config that has the field.
-        more: What else it says.
-        **kwargs: As of `click.option`.
-    """
-    said = re.split(r"[;.]( |$)", described(of)[name].help)[0]
-    names = spellings or (f"--{name.replace('_', '-')}",)
-    return click.option(*names, metavar=metavar, help=f"{said}.{more}", **kwargs)
-
 
 _CONFIG = click.option(
     "--config",
@@ -60,16 +31,16 @@ _SETTINGS = (
         help='Payoff: "[[-1,-1],[-3,0],[0,-3],[-2,-2]]", -1,-3,0,-2 or '
         '"CC=-1,-1 CD=-3,0 DC=0,-3 DD=-2,-2".',
     ),
-    setting("num_envs", "N"),
-    setting("total_timesteps", "N"),
-    setting("seed", "N"),
-    setting("num_seeds", "N"),
+    click.option("--num-envs", metavar="N", help="Games played side by side."),
+    click.option("--total-timesteps", metavar="N", help="Environment steps of a seed."),
+    click.option("--seed", metavar="N", help="Seed of the run."),
+    click.option("--num-seeds", metavar="N", help="Repetitions, run at once."),
     click.option("--model-path", metavar="FILE", help="Weights, or a run directory."),
     click.option("--run-path", metavar="RUN", help="W&B run that holds --model-path."),
     click.option("--player", metavar="N", help="Whose weights they are [1]."),
-    setting("num_devices", "N"),
-    setting("exp_dir", "DIR", more=" [exp]"),
-    setting("save_dir", "DIR"),
+    click.option("--num-devices", metavar="N", help="Devices that share the games."),
+    click.option("--exp-dir", metavar="DIR", help="Where run directories go [exp]."),
+    click.option("--save-dir", metavar="DIR", help="The run directory itself."),
 )
 _OPTIONS = (
     click.option("--dry-run", is_flag=True, help="Check the config, run nothing."),
@@ -117,6 +88,8 @@ def runner_command(name: str, *options: Any) -> click.Command:
 
     def command(words: tuple[str, ...], **given: Any) -> None:
         if kind.reads("search"):
+            from runners.search.outer_options import search_options
+
             own = {key: given.pop(key) for key in search_options() if key in given}
             given["search"] = {k: v for k, v in own.items() if v is not None} or None
         words = _with_default(kind, words, given)
@@ -149,8 +122,8 @@ rl = runner_command("rl", training_options)
 evo = runner_command(
     "evo",
     training_options,
-    setting("population_size", "N", "--population-size", "--popsize", of=ESOptions),
-    setting("num_generations", "N", of=ESOptions),
+    click.option("--population-size", "--popsize", metavar="N", help="Members."),
+    click.option("--num-generations", metavar="N", help="Generations."),
 )
 sarl = runner_command("sarl", training_options)
 online = runner_command("online", training_options, _DETERMINISTIC)
@@ -168,13 +141,22 @@ es = runner_command(
         "NAME is a hyperparameter, another option of the agent, or env.NUMBER of the "
         "game.",
     ),
-    setting("strategy", "NAME", "--es", "strategy", of=ESConfig),
-    setting("population_size", "N", "--popsize", "population_size", of=ESConfig),
-    setting("iterations", "N", of=ESConfig),
-    setting(
-        "train_agent", None, "--train-agent/--no-train-agent", of=ESConfig, default=None
+    click.option("--es", "strategy", metavar="NAME", help="A strategy of evosax."),
+    click.option(
+        "--popsize",
+        "population_size",
+        metavar="N",
+        help="Individuals of a generation.",
     ),
-    setting("num_steps_per_iteration", "N", of=ESConfig),
+    click.option("--iterations", metavar="N", help="Generations."),
+    click.option(
+        "--train-agent/--no-train-agent",
+        default=None,
+        help="Whether individuals train before they are evaluated.",
+    ),
+    click.option(
+        "--num-steps-per-iteration", metavar="N", help="Budget of an individual."
+    ),
     click.option(
         "--fit-shaper", metavar="NAME", help="auto, centered_rank, identity, ..."
     ),

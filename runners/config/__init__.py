@@ -2,7 +2,6 @@
 
 from runners.config.departures import experiment_of
 from runners.config.experiments import experiment_names, experiment_text
-from runners.config.kinds import DEFAULT_LEARNER
 from runners.config.loader import (
     DEFAULT_EXPERIMENT,
     load,
@@ -18,6 +17,7 @@ from runners.config.schema import (
     WandbConfig,
 )
 from runners.config.settings import Origin
+from runners.kinds import DEFAULT_LEARNER
 
 __all__ = [
     "DEFAULT_EXPERIMENT",

@@ -10,12 +10,12 @@ from runners.config import merging
 from runners.config.departures import changed, inherited, nobody_asked
 from runners.config.documents import dump, flow, parse
 from runners.config.experiments import extended, read_experiment
-from runners.config.kinds import KINDS
 from runners.config.layers import normalise
 from runners.config.overrides import parse_words
 from runners.config.schema import ConfigError, ExperimentConfig, as_dict
 from runners.config.sections import build
 from runners.config.settings import Layer, Origin, Setting
+from runners.kinds import KINDS
 
 DEFAULT_EXPERIMENT = "ipd/ppo_v_tft"
 

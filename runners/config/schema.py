@@ -15,9 +15,9 @@ from paxenv.options import (
     option,
 )
 from paxenv.registry import closest
-from runners.config import kinds
-from runners.config.kinds import KINDS, RunnerKind
+from runners import kinds
 from runners.config.settings import DEFAULT, Origin
+from runners.kinds import KINDS, RunnerKind
 from runners.search.options import ESOptions
 
 UNIFORM_STOP = "uniform"

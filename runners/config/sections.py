@@ -8,7 +8,6 @@ from paxenv.registry import find
 from paxenv.wording import counted
 from runners.config import merging
 from runners.config.coerce import coerce, hashable
-from runners.config.kinds import DEFAULT_LEARNER, READ_BY, RunnerKind
 from runners.config.layers import FIELDS, TARGETS
 from runners.config.schema import (
     AgentConfig,
@@ -20,6 +19,7 @@ from runners.config.schema import (
     did_you_mean,
 )
 from runners.config.settings import DEFAULT, Layer, Setting, leaves, plain
+from runners.kinds import DEFAULT_LEARNER, READ_BY, RunnerKind
 from runners.search.options import HINTS, ESOptions
 from runners.search.outer_options import ESConfig, es_config, search_options
 

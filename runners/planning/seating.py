@@ -12,10 +12,10 @@ from paxenv_agents.agent import Agent
 from paxenv_agents.engine.lineup import Slot
 from runners.config import DEFAULT_LEARNER, AgentConfig, ConfigError, ExperimentConfig
 from runners.config.coerce import coerce, hashable
-from runners.config.kinds import KINDS, RunnerKind
 from runners.config.schema import did_you_mean
 from runners.config.settings import written_at
 from runners.engine.interventions import InTurn
+from runners.kinds import KINDS, RunnerKind
 from runners.planning import interventions
 from runners.planning.saved import saved_record
 

@@ -9,7 +9,7 @@ import pytest
 from runners import Frozen, Gradient
 from runners.cli import cli
 from runners.config import ConfigError, load
-from runners.config.kinds import KINDS
+from runners.kinds import KINDS
 from runners.planning.plan import prepare
 from runners.search.evolution import Evolution
 from runners.session.training import program_of
