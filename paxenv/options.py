@@ -154,7 +154,7 @@ def described(kind: type) -> Mapping[str, Option]:
         field.name: Option(
             field.name, hints[field.name], _default(field), **metadata[field.name]
         )
-        for field in sorted(dataclasses.fields(kind), key=lambda field: field.kw_only)
+        for field in sorted(dataclasses.fields(kind), key=lambda f: f.kw_only is True)
     }
 
 

@@ -268,7 +268,7 @@ def _section(
     others = {key: v for key, v in value.items() if key not in hints}
     if takes_others:
         own = {key: free(v, f"{where}.{key}") for key, v in others.items()}
-        return kind(**known, options=own)
+        return kind(**{**known, "options": own})
     for key in others:
         raise ConfigError(
             f"unknown key {where}.{key}{did_you_mean(key, hints)} "

@@ -317,7 +317,7 @@ def option_types(
     those that a run decides.
     """
     holder = getattr(agent_class, "config_class", agent_class)
-    if not dataclasses.is_dataclass(holder):
+    if not (isinstance(holder, type) and dataclasses.is_dataclass(holder)):
         return None
     hints = options.hints(holder)
     inherited = () if holder is not agent_class else dataclasses.fields(Agent)
