@@ -11,7 +11,6 @@ import jax
 import numpy as np
 
 from runners.config import ConfigError, load
-from runners.config.schema import OUTER_LOOPS
 from runners.engine.devices import ensure_devices
 from runners.engine.program import CompiledProgram
 from runners.engine.statistics import estimates
@@ -101,7 +100,7 @@ def run_plan(
             observer.on_start(run_dir)
             return run_dir
 
-        if plan.config.runner in OUTER_LOOPS:
+        if plan.config.kind.outer:
             from runners.views.outer_loops.from_plan import run_outer
 
             return run_outer(plan, own_run_dir, observer)
@@ -143,7 +142,7 @@ def resume_plan(
                 f"the run {run_dir.path} has finished: nothing is left to do"
             )
         observer.on_start(run_dir)
-        if plan.config.runner in OUTER_LOOPS:
+        if plan.config.kind.outer:
             from runners.views.outer_loops.from_plan import run_outer
 
             return run_outer(plan, lambda: run_dir, observer, resume=which)
@@ -163,7 +162,7 @@ def _run(
     began: float,
     training: Training | None = None,
 ) -> tuple[Outcome, RunDir]:
-    trains = plan.config.runner != "eval"
+    trains = plan.config.kind.trains
     try:
         what = "training" if trains else "evaluation"
         observer.on_compile(what)

@@ -29,8 +29,8 @@ ROOMS = {
         *("testing", "opponents"),
     ),
     "runners": (
-        *("engine", "search", "config", "storage", "planning", "session", "report"),
-        *("views", "launch", "cli", "__main__"),
+        *("engine", "search", "kinds", "config", "storage", "planning", "session"),
+        *("report", "views", "launch", "cli", "__main__"),
     ),
 }
 
@@ -48,6 +48,7 @@ LIGHT = (
     "paxenv_agents/catalogue.py",
     "paxenv_agents/registry.py",
     "runners/__init__.py",
+    "runners/kinds.py",
 )
 HEAVY = {"jax", "jaxlib", "flax", "optax", "evosax", "orbax", "matplotlib"}
 

@@ -6,6 +6,7 @@ import shlex
 from pathlib import Path
 from typing import NamedTuple
 
+import option_tables
 import pytest
 from click.testing import CliRunner
 
@@ -323,61 +324,7 @@ def test_the_module_form_needs_no_import(run_python):
     assert seen == "pax/IPD-v0"
 
 
-def test_every_setting_is_documented():
-    from runners.config.schema import NOT_WRITTEN, AgentConfig, ExperimentConfig
-
-    text = (ROOT / "docs/config.md").read_text()
-    for config in (ExperimentConfig, AgentConfig):
-        fields = {field.name for field in dataclasses.fields(config)}
-        fields -= {"options", *NOT_WRITTEN}
-        assert {name for name in fields if f"`{name}`" not in text} == set()
-
-
-def option_rows(heading: str) -> dict[str, list[str]]:
-    """Returns the table of options of one section of docs/agents.md, by option."""
-    text = (ROOT / "docs/agents.md").read_text()
-    (section,) = re.findall(
-        rf"^## {heading}\n(.*?)^## ", text, re.DOTALL | re.MULTILINE
-    )
-    rows = re.findall(r"^\| `(\w+)` \| (.+) \|$", section, re.MULTILINE)
-    return {name: [cell.strip() for cell in cells.split("|")] for name, cells in rows}
-
-
-def as_documented(default: object) -> str:
-    """Returns a default as the tables of options write it."""
-    words = {None: "none", True: "true", False: "false"}
-    known = isinstance(default, bool) or default is None
-    return words[default] if known else str(default)
-
-
-def test_every_option_of_ppo_is_documented_with_its_default():
-    from paxenv_agents.learners.ppo import PPOConfig
-
-    rows = option_rows("Learners")
-    for field in dataclasses.fields(PPOConfig):
-        assert rows[field.name][0] == as_documented(field.default), field.name
-
-
-def test_every_option_of_lola_is_documented_with_its_default():
-    from paxenv_agents.learners.lola import LOLAConfig
-
-    rows = option_rows("Opponent shaping by gradients")
-    defaults = {
-        f.name: as_documented(f.default) for f in dataclasses.fields(LOLAConfig)
-    }
-    assert {name: cells[0] for name, cells in rows.items()} == defaults
-
-
-def test_every_option_of_learning_from_replay_is_documented_with_its_default():
-    from paxenv_agents.learners.dqn import DQNConfig
-    from paxenv_agents.learners.sac import SACConfig
-
-    rows = option_rows("Learning from replay")
-    for column, config in enumerate((DQNConfig, SACConfig)):
-        defaults = {
-            f.name: as_documented(f.default) for f in dataclasses.fields(config)
-        }
-        del defaults["num_envs"]  # of runners, which set it
-        assert {
-            n: cells[column] for n, cells in rows.items() if cells[column]
-        } == defaults
+@pytest.mark.parametrize("page", option_tables.TABLES)
+def test_every_setting_is_documented_as_its_field_says(page):
+    text = (ROOT / "docs" / page).read_text()
+    assert text == option_tables.rewritten(page), "run python tests/option_tables.py"

@@ -1,15 +1,19 @@
 """The exact learners that play in the engine, by their registered names."""
 
 import dataclasses
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import jax
 
+from paxenv.options import Count, Rule, Weight, documented, is_real, one_of, option
 from paxenv_agents.exact import gradients, proximal, training
 from paxenv_agents.exact.games import Params, Values
-from paxenv_agents.exact.learner import RULES, ExactConfig, ExactLearner
-from paxenv_agents.networks import options
+from paxenv_agents.exact.learner import ExactConfig, ExactLearner
 from paxenv_agents.types import Hyperparameters
+
+OpenShare = Annotated[
+    float, Rule(lambda x: is_real(x) and 0 < x < 1, "a number in (0, 1)")
+]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,26 +29,19 @@ class NaiveExact(ExactLearner):
         return training.naive(hyper["learning_rate"])(values, params, 0)
 
 
+@documented
 @dataclasses.dataclass(frozen=True)
 class LOLAExactConfig(ExactConfig):
-    """Options of `LOLAExact`.
+    """Options of `LOLAExact`."""
 
-    Attributes:
-        lookahead_rate: Rate of the step that the other is taken to make, eta.
-        form: Which published gradient: `"taylor"`, `"full"` or `"lookahead"`, see
-            `paxenv_agents.exact.gradients.lola`.
-    """
-
-    lookahead_rate: float = 1.0
-    form: str = "taylor"
-
-    def __post_init__(self) -> None:
-        options.check(self, {**RULES, "form": FORM})
-
-
-FORM = options.Rule(
-    lambda x: x in gradients.FORMS, f"one of {', '.join(gradients.FORMS)}"
-)
+    lookahead_rate: Weight = option(
+        1.0, "Rate of the step that the other is taken to make, eta."
+    )
+    form: Annotated[str, one_of(*gradients.FORMS)] = option(
+        "taylor",
+        'Which published gradient: `"taylor"`, `"full"` or `"lookahead"`, see '
+        "`paxenv_agents.exact.gradients.lola`.",
+    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,27 +67,20 @@ class LOLAExact(ExactLearner):
         return method(values, params, 0)
 
 
+@documented
 @dataclasses.dataclass(frozen=True)
 class SOSConfig(ExactConfig):
-    """Options of `SOS`.
+    """Options of `SOS`."""
 
-    Attributes:
-        lookahead_rate: Rate of the steps that everybody is taken to make.
-        a: How far shaping may turn the joint direction, in (0, 1).
-        b: Length of the joint naive gradient below which shaping fades, in (0, 1).
-    """
-
-    lookahead_rate: float = 1.0
-    a: float = 0.5
-    b: float = 0.1
-
-    def __post_init__(self) -> None:
-        options.check(self, {**RULES, "a": OPEN_SHARE, "b": OPEN_SHARE})
-
-
-OPEN_SHARE = options.Rule(
-    lambda x: options.is_real(x) and 0 < x < 1, "a number in (0, 1)"
-)
+    lookahead_rate: Weight = option(
+        1.0, "Rate of the steps that everybody is taken to make."
+    )
+    a: OpenShare = option(
+        0.5, "How far shaping may turn the joint direction, in (0, 1)."
+    )
+    b: OpenShare = option(
+        0.1, "Length of the joint naive gradient below which shaping fades, in (0, 1)."
+    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -119,38 +109,20 @@ class SOS(ExactLearner):
         return method(values, params, 0)
 
 
+@documented
 @dataclasses.dataclass(frozen=True)
 class POLAConfig(ExactConfig):
-    """Options of `POLA`; `paxenv_agents.exact.proximal.pola` explains the steps.
+    """Options of `POLA`; `paxenv_agents.exact.proximal.pola` explains the steps."""
 
-    Attributes:
-        learning_rate: Rate of the outer ascent.
-        init_scale: Standard deviation of the logits at first.
-        lookahead_rate: Rate of the inner ascent.
-        outer_beta: Weight of the divergence from the own policy.
-        inner_beta: Weight of the other's divergence from its policy.
-        outer_steps: Steps of the outer ascent, at most.
-        inner_steps: Steps of the inner ascent.
-    """
-
-    learning_rate: float = 0.3
-    init_scale: float = 0.1
-    lookahead_rate: float = 5.0
-    outer_beta: float = 0.1
-    inner_beta: float = 0.0
-    outer_steps: int = 1000
-    inner_steps: int = 1
-
-    def __post_init__(self) -> None:
-        options.check(self, {**RULES, **POLA_RULES})
-
-
-POLA_RULES = {
-    "outer_beta": options.WEIGHT,
-    "inner_beta": options.WEIGHT,
-    "outer_steps": options.COUNT,
-    "inner_steps": options.COUNT,
-}
+    learning_rate: float = option(0.3, "Rate of the outer ascent.")
+    init_scale: float = option(0.1, "Standard deviation of the logits at first.")
+    lookahead_rate: Weight = option(5.0, "Rate of the inner ascent.")
+    outer_beta: Weight = option(0.1, "Weight of the divergence from the own policy.")
+    inner_beta: Weight = option(
+        0.0, "Weight of the other's divergence from its policy."
+    )
+    outer_steps: Count = option(1000, "Steps of the outer ascent, at most.")
+    inner_steps: Count = option(1, "Steps of the inner ascent.")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -11,12 +11,12 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from paxenv import keys, payoffs, spaces
+from paxenv.options import Weight, check, documented, option
 from paxenv.params import as_floats
 from paxenv_agents import structure
 from paxenv_agents.agent import seated
 from paxenv_agents.exact.games import Params, Values, memory_one
 from paxenv_agents.learners.learner import Learner
-from paxenv_agents.networks import options
 from paxenv_agents.registry import PairingError
 from paxenv_agents.types import (
     Hyperparameters,
@@ -34,29 +34,22 @@ OPENED, SEEN = NUM_LOGITS, NUM_LOGITS + 1
 MAX_LOGIT = 20.0
 
 
+@documented
 @dataclasses.dataclass(frozen=True)
 class ExactConfig:
-    """Options that exact learners share.
+    """Options that exact learners share."""
 
-    Attributes:
-        learning_rate: Rate of the own steps, delta. It belongs to the sum of
-            discounted rewards, not to the mean.
-        init_scale: Standard deviation of the logits at first; what is learnt depends
-            on it.
-    """
-
-    learning_rate: float = 1.0
-    init_scale: float = 1.0
+    learning_rate: Weight = option(
+        1.0,
+        "Rate of the own steps, delta. It belongs to the sum of discounted rewards, "
+        "not to the mean.",
+    )
+    init_scale: Weight = option(
+        1.0, "Standard deviation of the logits at first; what is learnt depends on it."
+    )
 
     def __post_init__(self) -> None:
-        options.check(self, RULES)
-
-
-RULES: dict[str, options.Rule] = {
-    "learning_rate": options.WEIGHT,
-    "init_scale": options.WEIGHT,
-    "lookahead_rate": options.WEIGHT,
-}
+        check(self)
 
 
 @dataclasses.dataclass(frozen=True)

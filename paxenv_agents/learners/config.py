@@ -1,63 +1,44 @@
-"""The options of policy-gradient learners, and the checks of their values."""
+"""The options of policy-gradient learners."""
 
 import dataclasses
-from collections.abc import Mapping
-from typing import ClassVar
 
-from paxenv_agents.networks import options
+from paxenv.options import Count, Positive, Share, Weight, Widths, option
 from paxenv_agents.networks.options import NetworkConfig
-
-#: By option; `options.check` reads those that a config has.
-RULES: dict[str, options.Rule] = {
-    **options.RULES,
-    "learning_rate": options.WEIGHT,
-    "n_steps": options.COUNT,
-    "hidden_sizes": options.WIDTHS,
-    "num_envs": options.COUNT.or_none(),
-    "num_epochs": options.COUNT,
-    "num_minibatches": options.COUNT,
-    "gamma": options.SHARE,
-    "gae_lambda": options.SHARE,
-    "value_coeff": options.WEIGHT,
-    "max_grad_norm": options.POSITIVE.or_none(),
-    "entropy_coeff": options.WEIGHT,
-    "entropy_coeff_end": options.WEIGHT.or_none(),
-    "entropy_coeff_horizon": options.COUNT.or_none(),
-    "learning_rate_end": options.WEIGHT.or_none(),
-    "num_updates": options.COUNT.or_none(),
-    "adam_eps": options.POSITIVE,
-    "normalise_advantages": options.FLAG,
-    "gru_size": options.COUNT,
-    "context": options.one_of(("nothing", "avg", "att")),
-    "meta_memory": options.one_of(("trial", "episode")),
-    "clip_epsilon": options.POSITIVE,
-    "clip_value": options.FLAG,
-}
 
 
 @dataclasses.dataclass(frozen=True)
 class LearnerConfig(NetworkConfig):
     """Options that policy-gradient learners share; `PPOConfig` explains each one."""
 
-    learning_rate: float = 3e-4
-    n_steps: int = 128
-    hidden_sizes: tuple[int, ...] = (64, 64)
-    num_envs: int | None = None
-    num_epochs: int = 4
-    num_minibatches: int = 4
-    gamma: float = 0.99
-    gae_lambda: float = 0.95
-    value_coeff: float = 0.5
-    max_grad_norm: float | None = 0.5
-    entropy_coeff: float = 0.01
-    entropy_coeff_end: float | None = None
-    entropy_coeff_horizon: int | None = None
-    learning_rate_end: float | None = None
-    num_updates: int | None = None
-    adam_eps: float = 1e-5
-    normalise_advantages: bool = True
-
-    rules: ClassVar[Mapping[str, options.Rule]] = RULES
+    learning_rate: Weight = option(
+        3e-4, "Adam's step size at the first optimiser step."
+    )
+    n_steps: Count = option(128, "Steps of a rollout in endless streams (runners).")
+    hidden_sizes: Widths = option(
+        (64, 64), "Widths of hidden layers; `()` is a linear policy."
+    )
+    num_envs: Count | None = option(None, "Games played at once; None: the runner's.")
+    num_epochs: Count = option(4, "Passes over each batch.")
+    num_minibatches: Count = option(4, "Optimiser steps of a pass.")
+    gamma: Share = option(0.99, "Discount of a step.")
+    gae_lambda: Share = option(0.95, "Decay of the advantages' trace.")
+    value_coeff: Weight = option(0.5, "Weight of the value error.")
+    max_grad_norm: Positive | None = option(0.5, "Longest gradient; None: any.")
+    entropy_coeff: Weight = option(0.01, "Weight of the entropy at the start.")
+    entropy_coeff_end: Weight | None = option(
+        None, "Its weight at the end of a line; None: constant."
+    )
+    entropy_coeff_horizon: Count | None = option(
+        None, "Timesteps of that line; None: the planned updates."
+    )
+    learning_rate_end: Weight | None = option(
+        None, "Rate at the last planned step; None: constant."
+    )
+    num_updates: Count | None = option(None, "Planned updates, for lines that need it.")
+    adam_eps: Positive = option(1e-5, "Adam's epsilon.")
+    normalise_advantages: bool = option(
+        True, "Whether advantages get mean 0 and deviation 1."
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()

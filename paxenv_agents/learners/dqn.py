@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import optax
 
 from paxenv import keys, spaces
+from paxenv.options import Count, Positive, Share, documented, option
 from paxenv_agents.learners import learner
 from paxenv_agents.learners.off_policy import OffPolicy, OffPolicyConfig, mixed
 from paxenv_agents.learners.replay import Minibatch
@@ -18,43 +19,23 @@ from paxenv_agents.registry import PairingError
 from paxenv_agents.types import MemoryState, Stats, TrainingState
 
 
+@documented
 @dataclasses.dataclass(frozen=True)
 class DQNConfig(OffPolicyConfig):
     """Options of DQN. A value out of range is a ValueError that names it.
 
     All steps are environment steps over all games.
-
-    ==============  ==========  ======================================================
-    option          default     meaning
-    ==============  ==========  ======================================================
-    learning_rate   0.0003      Adam's step size
-    hidden_sizes    (128, 128)  widths of the hidden layers; () is linear
-    activation      'relu'      'tanh', 'relu' or 'silu'
-    gamma           0.99        discount of a step
-    batch_size      128         transitions of a gradient step
-    buffer_size     None        transitions in replay; None: the runner's, 100,000
-    warmup_steps    None        steps of random actions; None: the runner's, 1,000
-    train_every     1           steps between two turns of learning
-    gradient_steps  1           gradient steps of a turn
-    target_every    1           steps between two updates of the target network
-    tau             0.005       how far the target moves in an update; 1: all the way
-    n_step          1           rewards that a target sums
-    max_grad_norm   10.0        longest gradient; None: any
-    adam_eps        1e-08       Adam's epsilon
-    num_envs        None        games played at once (runners); None: the runner's
-    epsilon_start   1.0         share of random actions after the warm-up
-    epsilon_end     0.02        share of random actions in the end
-    epsilon_steps   5000        steps of the line between the two
-    double          True        whether the online network chooses the target's action
-    huber_delta     None        error beyond which the loss is straight; None: squared
-    ==============  ==========  ======================================================
     """
 
-    epsilon_start: float = 1.0
-    epsilon_end: float = 0.02
-    epsilon_steps: int = 5_000
-    double: bool = True
-    huber_delta: float | None = None
+    epsilon_start: Share = option(1.0, "Share of random actions after the warm-up.")
+    epsilon_end: Share = option(0.02, "That share in the end.")
+    epsilon_steps: Count = option(5_000, "Steps of the line between the two.")
+    double: bool = option(
+        True, "Whether the online network chooses the target's action."
+    )
+    huber_delta: Positive | None = option(
+        None, "Error beyond which the loss is straight; None: squared."
+    )
     max_grad_norm: float | None = 10.0
 
 

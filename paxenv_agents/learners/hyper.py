@@ -7,6 +7,7 @@ import gymnasium
 import jax
 import jax.numpy as jnp
 
+from paxenv.options import documented
 from paxenv_agents.learners.config import LearnerConfig
 from paxenv_agents.learners.ppo import PPO, PPOConfig
 from paxenv_agents.networks.distributions import (
@@ -19,6 +20,7 @@ from paxenv_agents.registry import PairingError
 NUM_LOGITS = 5
 
 
+@documented
 @dataclasses.dataclass(frozen=True)
 class HyperConfig(PPOConfig):
     """Options of Hyper: those of `PPOConfig` whose choice it leaves open.

@@ -9,9 +9,8 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, Int
 
-from paxenv import keys
+from paxenv import keys, options
 from paxenv_agents.agent import Agent
-from paxenv_agents.networks import options
 from paxenv_agents.ops import policy_gradient
 from paxenv_agents.types import Hyperparameters, MemoryState
 

@@ -1,12 +1,13 @@
 """Model-free opponent shaping, the sampled form: a meta policy steers an inner one."""
 
 import dataclasses
-from typing import Any, ClassVar, cast
+from typing import Annotated, Any, ClassVar, cast
 
 import jax
 import jax.numpy as jnp
 from flax import linen as nn
 
+from paxenv.options import documented, one_of, option
 from paxenv_agents.learners.config import LearnerConfig
 from paxenv_agents.learners.shaper import ContextConfig, ContextPPO
 from paxenv_agents.networks.recurrent import ModelFreeShaperNetwork
@@ -16,16 +17,16 @@ from paxenv_agents.types import MemoryState, TrainingState
 NUM_PARTS = 4
 
 
+@documented
 @dataclasses.dataclass(frozen=True)
 class MFOSConfig(ContextConfig):
-    """Options of M-FOS: those of `ContextConfig` except `shared_torso`, and one more.
+    """Options of M-FOS: those of `ContextConfig`; `shared_torso` stays on."""
 
-    Attributes:
-        meta_memory: How long the meta unit remembers: for the `"trial"`, or for an
-            inner `"episode"`.
-    """
-
-    meta_memory: str = "trial"
+    meta_memory: Annotated[str, one_of("trial", "episode")] = option(
+        "trial",
+        'How long the meta unit remembers: for the `"trial"`, or for an inner '
+        '`"episode"`.',
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -6,11 +6,13 @@ from typing import ClassVar
 import jax
 import jax.numpy as jnp
 
+from paxenv.options import documented
 from paxenv_agents.learners.config import LearnerConfig
 from paxenv_agents.learners.policy_gradient import Batch, PolicyGradient
 from paxenv_agents.types import Hyperparameters
 
 
+@documented
 @dataclasses.dataclass(frozen=True)
 class NaiveConfig(LearnerConfig):
     """Options of the naive learner: those of `PPOConfig` but for the clips.

@@ -4,20 +4,22 @@ import abc
 import dataclasses
 import math
 from collections.abc import Mapping
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
 import jax
 import jax.numpy as jnp
 
-from paxenv import keys, missing, spaces
+from paxenv import keys, missing, options, spaces
 from paxenv.environment import where
+from paxenv.options import Count, Natural, Positive, Rule, Share, Weight, Widths, option
 from paxenv.wording import counted
 from paxenv_agents import structure
 from paxenv_agents.agent import seated
 from paxenv_agents.learners import replay
 from paxenv_agents.learners.learner import Learner
 from paxenv_agents.learners.replay import Minibatch, Transition
-from paxenv_agents.networks import feed_forward, options
+from paxenv_agents.networks import feed_forward
+from paxenv_agents.networks.options import Activation
 from paxenv_agents.registry import PairingError
 from paxenv_agents.types import (
     Hyperparameters,
@@ -31,28 +33,40 @@ BUFFER_SIZE = 100_000
 WARMUP_STEPS = 1_000
 
 
+def _is_pace(value: Any) -> bool:
+    return options.is_real(value) and 0 < value <= 1
+
+
 @dataclasses.dataclass(frozen=True)
 class OffPolicyConfig:
     """Options that learners from replay share; `DQNConfig` explains each one."""
 
-    learning_rate: float = 3e-4
-    hidden_sizes: tuple[int, ...] = (128, 128)
-    activation: str = "relu"
-    gamma: float = 0.99
-    batch_size: int = 128
-    buffer_size: int | None = None
-    warmup_steps: int | None = None
-    train_every: int = 1
-    gradient_steps: int = 1
-    target_every: int = 1
-    tau: float = 0.005
-    n_step: int = 1
-    max_grad_norm: float | None = None
-    adam_eps: float = 1e-8
-    num_envs: int | None = None
+    learning_rate: Weight = option(3e-4, "Adam's step size, of every network.")
+    hidden_sizes: Widths = option((128, 128), "Widths of the hidden layers.")
+    activation: Activation = option("relu", "`tanh`, `relu` or `silu`.")
+    gamma: Share = option(0.99, "Discount of a step.")
+    batch_size: Count = option(128, "Transitions of a gradient step.")
+    buffer_size: Count | None = option(
+        None, "Transitions kept; None: the runner's, 100,000."
+    )
+    warmup_steps: Natural | None = option(
+        None, "Steps of random actions; None: the runner's, 1,000."
+    )
+    train_every: Count = option(1, "Steps between two turns of learning.")
+    gradient_steps: Count = option(1, "Gradient steps of a turn.")
+    target_every: Count = option(1, "Steps between two updates of the target networks.")
+    tau: Annotated[float, Rule(_is_pace, "a number in (0, 1]")] = option(
+        0.005, "How far a target moves in an update; 1: all the way."
+    )
+    n_step: Count = option(1, "Rewards that a target sums.")
+    max_grad_norm: Positive | None = option(None, "Longest gradient; None: any.")
+    adam_eps: Positive = option(1e-8, "Adam's epsilon.")
+    num_envs: Count | None = option(
+        None, "Games played at once (runners); None: the runner's."
+    )
 
     def __post_init__(self) -> None:
-        options.check(self, RULES)
+        options.check(self)
         object.__setattr__(self, "hidden_sizes", tuple(self.hidden_sizes))
         if self.capacity < self.n_step:
             raise ValueError(
@@ -72,36 +86,6 @@ class OffPolicyConfig:
     def warmup(self) -> int:
         """Environment steps of random actions."""
         return WARMUP_STEPS if self.warmup_steps is None else self.warmup_steps
-
-
-RULES: dict[str, options.Rule] = {
-    "learning_rate": options.WEIGHT,
-    "hidden_sizes": options.WIDTHS,
-    "activation": options.ACTIVATION,
-    "gamma": options.SHARE,
-    "batch_size": options.COUNT,
-    "buffer_size": options.COUNT.or_none(),
-    "warmup_steps": options.Rule(
-        lambda x: x == 0 or options.is_count(x), "a whole number >= 0", optional=True
-    ),
-    "train_every": options.COUNT,
-    "gradient_steps": options.COUNT,
-    "target_every": options.COUNT,
-    "tau": options.Rule(
-        lambda x: options.is_real(x) and 0 < x <= 1, "a number in (0, 1]"
-    ),
-    "n_step": options.COUNT,
-    "max_grad_norm": options.POSITIVE.or_none(),
-    "adam_eps": options.POSITIVE,
-    "num_envs": options.COUNT.or_none(),
-    "epsilon_start": options.SHARE,
-    "epsilon_end": options.SHARE,
-    "epsilon_steps": options.COUNT,
-    "double": options.FLAG,
-    "huber_delta": options.POSITIVE.or_none(),
-    "alpha": options.POSITIVE.or_none(),
-    "target_entropy": options.Rule(options.is_real, "a finite number", optional=True),
-}
 
 
 @dataclasses.dataclass(frozen=True)

@@ -6,50 +6,22 @@ from typing import ClassVar
 import jax
 import jax.numpy as jnp
 
+from paxenv.options import Positive, documented, option
 from paxenv_agents.learners.config import LearnerConfig
 from paxenv_agents.learners.policy_gradient import Batch, PolicyGradient
 from paxenv_agents.ops import policy_gradient
 from paxenv_agents.types import Hyperparameters, Stats
 
 
+@documented
 @dataclasses.dataclass(frozen=True)
 class PPOConfig(LearnerConfig):
-    """Options of PPO. A value out of range is a ValueError that names it.
+    """Options of PPO. A value out of range is a ValueError that names it."""
 
-    =====================  ===================  =======================================
-    option                 default              meaning
-    =====================  ===================  =======================================
-    learning_rate          0.0003               Adam's first step size
-    n_steps                128                  steps of a rollout in a stream (runners)
-    hidden_sizes           (64, 64)             hidden widths; () is a linear policy
-    num_envs               None                 games at once; None: the runner's
-    num_epochs             4                    passes over each batch
-    num_minibatches        4                    optimiser steps of a pass
-    gamma                  0.99                 discount of a step
-    gae_lambda             0.95                 decay of the advantages' trace
-    value_coeff            0.5                  weight of the value error
-    max_grad_norm          0.5                  longest gradient; None: any
-    entropy_coeff          0.01                 first weight of the entropy
-    entropy_coeff_end      None                 its last weight; None: constant
-    entropy_coeff_horizon  None                 timesteps to there; None: as planned
-    learning_rate_end      None                 last rate, as planned; None: constant
-    num_updates            None                 the plan, for what ends with it
-    adam_eps               1e-05                Adam's epsilon
-    normalise_advantages   True                 to mean 0 and deviation 1
-    activation             'tanh'               'tanh', 'relu' or 'silu'
-    shared_torso           False                a torso with two heads, or two networks
-    tabular                False                a row of logits and a value per state
-    action_scale           'state_independent'  of a Box: or 'softplus', a head's
-    action_bound           'squashed'           of a Box: or 'scaled', then clipped
-    conv_channels          (16, 16)             of images: channels; () flattens them
-    kernel_size            3                    of images: width of the convolutions
-    clip_epsilon           0.2                  how far ratio and value move at once
-    clip_value             True                 whether the value error is clipped too
-    =====================  ===================  =======================================
-    """
-
-    clip_epsilon: float = 0.2
-    clip_value: bool = True
+    clip_epsilon: Positive = option(
+        0.2, "How far a ratio or a value may move in an update."
+    )
+    clip_value: bool = option(True, "Whether the value error is clipped too.")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from flax import linen as nn
 
 from paxenv import keys
+from paxenv.options import Count, documented, option
 from paxenv_agents import structure
 from paxenv_agents.learners.config import LearnerConfig
 from paxenv_agents.learners.ppo import PPO, PPOConfig
@@ -17,20 +18,21 @@ from paxenv_agents.networks.recurrent import RecurrentActorCritic
 from paxenv_agents.types import MemoryState, Sample, TrainingState
 
 
+@documented
 @dataclasses.dataclass(frozen=True)
 class RecurrentPPOConfig(PPOConfig):
     """Options of recurrent PPO: those of `PPOConfig` except `tabular`, and one more.
 
     `hidden_sizes` are the widths of the encoder before the recurrent units (`()`: the
     units read the features), and a minibatch is of whole games.
-
-    Attributes:
-        gru_size: Gated recurrent units, of the policy and the value each if
-            `shared_torso` is off.
     """
 
     hidden_sizes: tuple[int, ...] = (64,)
-    gru_size: int = 64
+    gru_size: Count = option(
+        64,
+        "Gated recurrent units, of the policy and the value each if `shared_torso` is"
+        " off.",
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()

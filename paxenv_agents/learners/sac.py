@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from flax import linen as nn
 
 from paxenv import keys, spaces
+from paxenv.options import Positive, Real, documented, option
 from paxenv_agents.learners.off_policy import OffPolicy, OffPolicyConfig, mixed
 from paxenv_agents.learners.replay import Minibatch
 from paxenv_agents.networks import distributions, feed_forward
@@ -18,27 +19,24 @@ from paxenv_agents.types import MemoryState, Stats, TrainingState
 NUM_CRITICS = 2
 
 
+@documented
 @dataclasses.dataclass(frozen=True)
 class SACConfig(OffPolicyConfig):
     """Options of SAC: those of `DQNConfig` that are not about epsilon, and two more.
 
     Defaults that differ from DQN's: learning_rate 0.001, hidden_sizes (256, 256),
     batch_size 256, max_grad_norm None.
-
-    ==============  =======  ==========================================================
-    option          default  meaning
-    ==============  =======  ==========================================================
-    alpha           None     weight of the entropy; None: learnt
-    target_entropy  None     entropy that the weight aims at, in nats, of actions in
-                             [-1, 1]; None: minus the number of coordinates
-    ==============  =======  ==========================================================
     """
 
     learning_rate: float = 1e-3
     hidden_sizes: tuple[int, ...] = (256, 256)
     batch_size: int = 256
-    alpha: float | None = None
-    target_entropy: float | None = None
+    alpha: Positive | None = option(None, "Weight of the entropy; None: learnt.")
+    target_entropy: Real | None = option(
+        None,
+        "Entropy that the weight aims at, in nats, of actions in [-1, 1]; None: "
+        "minus the number of coordinates.",
+    )
 
 
 class Critic(nn.Module):

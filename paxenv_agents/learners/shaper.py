@@ -1,30 +1,30 @@
 """SHAPER: a recurrent policy that remembers its co-player's learning."""
 
 import dataclasses
-from typing import Any, ClassVar, Self, cast
+from typing import Annotated, Any, ClassVar, Self, cast
 
 import jax
 
+from paxenv.options import documented, one_of, option
 from paxenv_agents.agent import GAMES
 from paxenv_agents.learners.config import LearnerConfig
 from paxenv_agents.learners.recurrent_ppo import RecurrentPPO, RecurrentPPOConfig
 from paxenv_agents.types import MemoryState, TrainingState
 
 
+@documented
 @dataclasses.dataclass(frozen=True)
 class ContextConfig(RecurrentPPOConfig):
-    """Options of recurrent PPO, and how games that are played at once share context.
-
-    Attributes:
-        context: What a hidden state becomes before each recurrent step: itself
-            (`"nothing"`), half of it the mean over the games against the same
-            co-player (`"avg"`), or half of it what attention reads there (`"att"`).
-        shared_torso: On, as in the networks of the shapers' papers.
-    """
+    """Options of recurrent PPO, and how games that are played at once share context."""
 
     gru_size: int = 16
     shared_torso: bool = dataclasses.field(default=True, kw_only=True)
-    context: str = "nothing"
+    context: Annotated[str, one_of("nothing", "avg", "att")] = option(
+        "nothing",
+        "What a hidden state becomes before each recurrent step: itself "
+        '(`"nothing"`), half of it the mean over the games against the same co-player'
+        ' (`"avg"`), or half of it what attention reads there (`"att"`).',
+    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -106,6 +106,7 @@ def _in_groups(tree: Any, size: int) -> Any:
     )
 
 
+@documented
 @dataclasses.dataclass(frozen=True)
 class ShaperConfig(ContextConfig):
     """Options of the shaper: those of `RecurrentPPOConfig`, and `context`."""

@@ -6,14 +6,11 @@ from typing import Any
 
 import click
 
-#: Command, module, and what the list of commands says about it.
+from runners.kinds import KINDS
+
+#: The module of each command.
 COMMANDS = {
-    "rl": "runners.cli.experiment",
-    "evo": "runners.cli.experiment",
-    "sarl": "runners.cli.experiment",
-    "online": "runners.cli.outer",
-    "es": "runners.cli.outer",
-    "eval": "runners.cli.experiment",
+    **dict.fromkeys(KINDS, "runners.cli.experiment"),
     "resume": "runners.cli.experiment",
     "run": "runners.cli.experiment",
     "play": "runners.cli.play",

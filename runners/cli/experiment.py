@@ -1,5 +1,6 @@
-"""`paxrun rl`, `paxrun eval`, `paxrun run`: one experiment from config to results."""
+"""`paxrun RUNNER`, `paxrun run`: one experiment from config to results."""
 
+import inspect
 import json
 import sys
 from collections.abc import Callable
@@ -8,6 +9,7 @@ from typing import Any
 import click
 
 from runners.cli.errors import SettingsCommand, failed_runs, user_errors
+from runners.kinds import KINDS, RunnerKind
 
 INTERRUPTED = 130
 
@@ -75,46 +77,103 @@ def training_options(command: Callable[..., None]) -> Callable[..., None]:
     )(command)
 
 
-@click.command(cls=SettingsCommand)
-@experiment_options
-@training_options
-def rl(words: tuple[str, ...], **options: Any) -> None:
-    """Train agents by reinforcement learning.
+def runner_command(name: str, *options: Any) -> click.Command:
+    """Returns the command of a runner.
 
-    EXPERIMENT is a stored one, such as ipd/ppo_v_tft (the default); `paxrun list
-    experiments` shows all. KEY=VALUE changes a setting: num_inner_steps=50,
-    agent1.learning_rate=0.01.
+    Args:
+        name: The runner's.
+        *options: Options that it has beside those of every experiment.
     """
-    run_experiment(words, {**options, "runner": "rl"})
+    kind = KINDS[name]
+
+    def command(words: tuple[str, ...], **given: Any) -> None:
+        if kind.reads("search"):
+            from runners.search.outer_options import search_options
+
+            own = {key: given.pop(key) for key in search_options() if key in given}
+            given["search"] = {k: v for k, v in own.items() if v is not None} or None
+        words = _with_default(kind, words, given)
+        run_experiment(words, {**given, "runner": name})
+
+    for option in reversed(options):
+        command = option(command)
+    command = experiment_options(command)
+    return click.command(name, cls=SettingsCommand, help=inspect.cleandoc(kind.help))(
+        command
+    )
 
 
-@click.command(cls=SettingsCommand)
-@experiment_options
-@training_options
-@click.option("--population-size", "--popsize", metavar="N", help="Members.")
-@click.option("--num-generations", metavar="N", help="Generations.")
-def evo(words: tuple[str, ...], **options: Any) -> None:
-    """Search an agent's parameters by an evolution strategy.
-
-    Every member of a population plays a trial against opponents that start anew and
-    may learn within it. Player 1 is searched unless an agent has `es`. EXPERIMENT is a
-    stored one, such as ipd/gs_v_tabular; settings are es.strategy=CMA_ES,
-    es.sigma_init=0.1 and so on; `paxrun list es` shows the strategies.
-    """
-    run_experiment(words, {**options, "runner": "evo"})
+def _with_default(
+    kind: RunnerKind, words: tuple[str, ...], options: dict[str, Any]
+) -> tuple[str, ...]:
+    """Returns the words, with the default ones where nothing else is asked for."""
+    named = any("=" not in word for word in words) or options.get("config_file")
+    of_game = any(word.lstrip("+").startswith(("env", "experiment")) for word in words)
+    if named or of_game or options.get("env"):
+        return words
+    return (*kind.words, *words)
 
 
-@click.command(cls=SettingsCommand)
-@experiment_options
-@training_options
-def sarl(words: tuple[str, ...], **options: Any) -> None:
-    """Train one agent by reinforcement learning.
+_DETERMINISTIC = click.option(
+    "--deterministic", is_flag=True, help="Evaluate the likeliest actions."
+)
 
-    Player 1 learns, in rollouts of agent1.n_steps steps of endless play; the other
-    players are a part of its game and do not learn. EXPERIMENT is a stored one, such
-    as sarl/cartpole; or choose: --env CartPole, --env IPD --agent1 DQN.
-    """
-    run_experiment(words, {**options, "runner": "sarl"})
+rl = runner_command("rl", training_options)
+evo = runner_command(
+    "evo",
+    training_options,
+    click.option("--population-size", "--popsize", metavar="N", help="Members."),
+    click.option("--num-generations", metavar="N", help="Generations."),
+)
+sarl = runner_command("sarl", training_options)
+online = runner_command("online", training_options, _DETERMINISTIC)
+es = runner_command(
+    "es",
+    training_options,
+    _DETERMINISTIC,
+    click.option(
+        "--search-target",
+        "search_targets",
+        multiple=True,
+        metavar="TARGET",
+        callback=lambda context, option, value: list(value) or None,
+        help="parameters, NAME, NAME:LOW:HIGH[:SCALE] or NAME:A,B,C; repeatable. A "
+        "NAME is a hyperparameter, another option of the agent, or env.NUMBER of the "
+        "game.",
+    ),
+    click.option("--es", "strategy", metavar="NAME", help="A strategy of evosax."),
+    click.option(
+        "--popsize",
+        "population_size",
+        metavar="N",
+        help="Individuals of a generation.",
+    ),
+    click.option("--iterations", metavar="N", help="Generations."),
+    click.option(
+        "--train-agent/--no-train-agent",
+        default=None,
+        help="Whether individuals train before they are evaluated.",
+    ),
+    click.option(
+        "--num-steps-per-iteration", metavar="N", help="Budget of an individual."
+    ),
+    click.option(
+        "--fit-shaper", metavar="NAME", help="auto, centered_rank, identity, ..."
+    ),
+)
+evaluate = runner_command(
+    "eval",
+    click.option(
+        "--deterministic",
+        is_flag=True,
+        help="Take the likeliest actions; by default they are sampled.",
+    ),
+    click.option(
+        "--run-dir",
+        metavar="DIR",
+        help="Evaluate the agents of a finished training run.",
+    ),
+)
 
 
 @click.command()
@@ -162,28 +221,9 @@ def resume(run_dir: str, which: str, as_json: bool) -> None:
 def run(words: tuple[str, ...], **options: Any) -> None:
     """Run an experiment with the runner that it names.
 
-    As `paxrun rl`, `evo`, `sarl` or `eval`, by the experiment's key `runner`.
+    As the command of that name, by the experiment's key `runner`.
     """
     run_experiment(words, options)
-
-
-@click.command("eval", cls=SettingsCommand)
-@experiment_options
-@click.option(
-    "--deterministic",
-    is_flag=True,
-    help="Take the likeliest actions; by default they are sampled.",
-)
-@click.option(
-    "--run-dir", metavar="DIR", help="Evaluate the agents of a finished training run."
-)
-def evaluate(words: tuple[str, ...], **options: Any) -> None:
-    """Play agents against each other without learning.
-
-    Strategies, saved agents (--model-path for player 1, --run-dir for all agents of a
-    run), or both. Actions are sampled unless --deterministic.
-    """
-    run_experiment(words, {**options, "runner": "eval"})
 
 
 def run_experiment(words: tuple[str, ...], options: dict[str, Any]) -> None:
@@ -237,13 +277,12 @@ def _finish(outcome: Any, run_dir: Any, as_json: bool) -> None:
     """Reports what came out; exits with 130 after an interruption."""
     from paxenv.wording import counted
     from runners.cli.progress import say
-    from runners.config.schema import OUTER_LOOPS
     from runners.report.closing import shown
 
     if as_json:
         result = {**outcome.as_dict(), "run_dir": str(run_dir.path)}
         click.echo(json.dumps(result, indent=2, allow_nan=False))
-    elif outcome.plan.config.runner in OUTER_LOOPS:
+    elif outcome.plan.config.kind.outer:
         from runners.report.outer_table import print_outcome
 
         print_outcome(outcome, run_dir)

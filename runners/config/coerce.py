@@ -3,8 +3,9 @@
 import math
 import types
 import typing
-from typing import Any
+from typing import Annotated, Any
 
+from paxenv.options import rule_of
 from runners.config.schema import ConfigError
 
 _TRUE = ("true", "yes", "on", "1")
@@ -15,8 +16,8 @@ def coerce(value: Any, annotation: Any, where: str) -> Any:
     """Returns `value` as the type that `annotation` asks for.
 
     Whole floats and their texts become ints (`1e6`), numbers become floats, words
-    such as `yes` become bools, lists become tuples. Annotations other than plain
-    types, unions and tuples let a value pass.
+    such as `yes` become bools, lists become tuples. Other annotations than plain types,
+    unions, tuples and these with a rule let a value pass.
 
     Args:
         value: What YAML or the command line gave.
@@ -27,6 +28,8 @@ def coerce(value: Any, annotation: Any, where: str) -> Any:
         ConfigError: If the value does not fit; names field, value and type.
     """
     origin = typing.get_origin(annotation)
+    if origin is Annotated:
+        return _by_rule(coerce(value, annotation.__origin__, where), annotation, where)
     if origin in (typing.Union, types.UnionType):
         return _coerce_union(value, typing.get_args(annotation), where)
     if origin is tuple and isinstance(value, list | tuple):
@@ -53,12 +56,19 @@ def hashable(value: Any) -> Any:
     return value
 
 
+def _by_rule(value: Any, annotation: Any, where: str) -> Any:
+    rule = rule_of(annotation)
+    if rule is not None and not rule.holds(value):
+        raise ConfigError(f"{where} must be {rule.claim}, got {value!r}")
+    return value
+
+
 def _coerce_union(value: Any, members: tuple[Any, ...], where: str) -> Any:
     if value is None and type(None) in members:
         return None
     for member in members:
-        if isinstance(member, type) and type(value) is member:
-            return value
+        if type(value) is getattr(member, "__origin__", member):
+            return coerce(value, member, where)
     errors = []
     for member in members:
         if member is type(None):

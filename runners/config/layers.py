@@ -1,24 +1,21 @@
 """What one file, one word or one option says, in the one spelling of every setting."""
 
 import dataclasses
-import typing
 from typing import Any
 
-from runners.config.coerce import coerce, hashable
+from paxenv import options
+from runners.config.coerce import coerce
 from runners.config.merging import AGENT_KEY, NUM_AGENTS, QUICK, WANTS_QUICK
 from runners.config.schema import (
     NOT_WRITTEN,
     ConfigError,
     ExperimentConfig,
-    Layer,
-    Origin,
-    Setting,
     WandbConfig,
     did_you_mean,
-    marked,
 )
-from runners.search.options import renamed
-from runners.search.outer_options import es_config, search_key, search_options
+from runners.config.settings import Layer, Origin, Setting, marked
+from runners.search.options import ESOptions, renamed
+from runners.search.outer_options import ESConfig, search_key
 
 TARGETS = "search_targets"
 
@@ -34,13 +31,9 @@ def normalised_search(value: Any, origin: str) -> dict[str, Any]:
             f"{origin}: search must be a mapping such as {{iterations: 10}}, got "
             f"{value!r}"
         )
-    named: dict[str, Any] = {}
     try:
-        for name, option in value.items():
-            key = search_key(str(name))
-            if key in named:
-                raise ConfigError(f"search.{key} is given twice, once as {name}")
-            named[key] = option
+        own = options.own_names(ESConfig, value, "search")
+        named = {search_key(str(name)): option for name, option in own.items()}
     except ValueError as error:
         raise ConfigError(f"{origin}: {error}") from error
     if isinstance(named.get(TARGETS), str):
@@ -48,40 +41,30 @@ def normalised_search(value: Any, origin: str) -> dict[str, Any]:
     return named
 
 
-def build_search(value: dict[str, Any]) -> dict[str, Any]:
-    """Returns the section in the types of its options, checked as a whole.
-
-    Raises:
-        ConfigError: If a value does not fit.
-    """
-    types = search_options()
-    search = {
-        name: hashable(option)
-        if name == TARGETS
-        else coerce(option, types[name], f"search.{name}")
-        for name, option in value.items()
-    }
-    try:
-        es_config(search)
-    except (ValueError, TypeError) as error:
-        raise ConfigError(f"search: {error}") from error
-    return search
-
-
-#: Short names of nested settings.
-ALIASES = {
-    "payoff": ("env", "payoff"),
-    "payoff_matrix": ("env", "payoff"),
-    "num_inner_steps": ("env", "num_inner_steps"),
-    "num_outer_steps": ("env", "num_outer_steps"),
-    "env_id": ("env", "id"),
-    "num_opps": ("num_opponents",),
-    "popsize": ("es", "population_size"),
-    "population_size": ("es", "population_size"),
-    "num_generations": ("es", "num_generations"),
-    "num_gens": ("es", "num_generations"),
-    "top_k": ("es", "top_k"),
+#: Options of a game that stand without `env`, and what else they are called.
+GAME_OPTIONS = {
+    "env_id": "id",
+    "payoff": "payoff",
+    "payoff_matrix": "payoff",
+    "num_inner_steps": "num_inner_steps",
+    "num_outer_steps": "num_outer_steps",
 }
+
+
+def _short_names() -> dict[str, tuple[str, ...]]:
+    """Returns the setting that each other name at the top stands for."""
+    short: dict[str, tuple[str, ...]] = {
+        name: ("env", own) for name, own in GAME_OPTIONS.items()
+    }
+    short |= {name: (own,) for name, own in options.aliases(ExperimentConfig).items()}
+    for option in options.described(ESOptions).values():
+        if option.short:
+            names = (option.name, *option.aliases)
+            short |= {name: ("es", option.name) for name in names}
+    return short
+
+
+ALIASES = _short_names()
 
 #: What to write instead of settings that users of other packages know.
 HINTS = {
@@ -100,12 +83,10 @@ HINTS = {
     "config": "the option --config FILE",
 }
 
-#: Other names of options of a game.
-GAME_ALIASES = {"payoff_matrix": "payoff"}
 #: The settings of an experiment, with their types.
 FIELDS = {
     name: hint
-    for name, hint in typing.get_type_hints(ExperimentConfig).items()
+    for name, hint in options.hints(ExperimentConfig).items()
     if name not in NOT_WRITTEN
 }
 _KNOWN = [*FIELDS, *ALIASES, "quick", "model_path", "run_path", "player", "eval"]
@@ -159,12 +140,12 @@ def refuse_interpolation(data: Any, origin: str, key: str = "") -> None:
 def text_field(path: tuple[str, ...]) -> bool:
     """Whether a setting is a text, to be taken from the command line as it stands."""
     if path[:1] == ("wandb",) and len(path) == 2:
-        annotation = typing.get_type_hints(WandbConfig).get(path[1])
+        hint = options.hints(WandbConfig).get(path[1])
     elif path[-1] in ("payoff", "payoff_matrix", "model_path", "run_path"):
         return True
     else:
-        annotation = FIELDS.get(path[0]) if len(path) == 1 else None
-    return annotation is str or annotation == (str | None)
+        hint = FIELDS.get(path[0]) if len(path) == 1 else None
+    return getattr(hint, "__origin__", hint) is str or hint == (str | None)
 
 
 def _check_key(key: Any, place: str) -> None:
@@ -227,7 +208,7 @@ def _game(value: Any, place: str) -> Layer:
         raise ConfigError(f"{place}: env must be a name or a mapping with an id")
     game: Layer = {}
     for key, option in value.items():
-        name = GAME_ALIASES.get(str(key), str(key))
+        name = GAME_OPTIONS.get(str(key), str(key))
         if name in game:
             raise ConfigError(f"{place}: env.{name} is given twice, once as {key}")
         game[name] = option

@@ -1,146 +1,23 @@
 """From names, files, overrides and options to one `ExperimentConfig`."""
 
-import importlib.resources
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from paxenv.paths import local_path
-from paxenv.registry import UnknownGameError, closest, find
+from paxenv.registry import UnknownGameError, find
 from runners.config import merging
+from runners.config.departures import changed, inherited, nobody_asked
 from runners.config.documents import dump, flow, parse
+from runners.config.experiments import extended, read_experiment
 from runners.config.layers import normalise
-from runners.config.merging import agent_index, agent_keys, merge
 from runners.config.overrides import parse_words
-from runners.config.schema import (
-    DEFAULT_LEARNER,
-    ConfigError,
-    ExperimentConfig,
-    Layer,
-    Origin,
-    Setting,
-    as_dict,
-    plain,
-)
+from runners.config.schema import ConfigError, ExperimentConfig, as_dict
 from runners.config.sections import build
-
-#: What an experiment says of itself.
-CLAIMS = ("description", "expected", "source", "bands")
-#: Settings of a game that say how much is played, not what.
-SIZES = ("num_inner_steps", "num_outer_steps")
-#: Settings of an agent that say where it starts, not what it is.
-STARTS = ("model_path", "run_path")
-#: What the name of a run adds to that of the experiment that it departs from.
-SIGN = "+"
-OTHER_NAME = Origin("default", "the experiment, and what differs from it")
-
-
-def experiment_of(name: str) -> str:
-    """Returns the experiment that a run's name says it is of, or departs from."""
-    return name.partition(SIGN)[0]
-
-
-def inherited(base: Layer, layer: Layer) -> Layer:
-    """Returns `base` with `layer` on top, as an experiment of its own.
-
-    What the base says of itself is left out where the game or the agents differ.
-    """
-    merged = merge(base, layer)
-    if departures(base, merged):
-        merged = _without_claims(merged, base)
-    return merged
-
-
-def changed(base: Layer, layer: Layer) -> Layer:
-    """Returns an experiment with `layer` on top, as a run of it.
-
-    One with another game or other agents has a name that says so, and states nothing.
-    """
-    merged = merge(base, layer)
-    differ = departures(base, merged)
-    if not differ:
-        return merged
-    merged = _without_claims(merged, base)
-    name = base.get("name")
-    if name is not None and merged["name"] == name:
-        text = SIGN.join((str(name.value), *differ))
-        merged["name"] = Setting(text, OTHER_NAME)
-    return merged
-
-
-def nobody_asked(base: Layer, whole: Layer) -> Layer:
-    """Returns a run of the default experiment, which nobody asked for.
-
-    Other players make another experiment, which is named after them.
-    """
-    other = _names(base) != _names(whole)
-    named_after = whole.get("name") not in (None, base.get("name"))
-    if other and named_after and not whole["name"].origin.typed:
-        return {key: value for key, value in whole.items() if key != "name"}
-    return whole
-
-
-def _names(layer: Layer) -> list[Any]:
-    return [plain(layer[key]).get("name") for key in agent_keys(layer)]
-
-
-def departures(base: Layer, layer: Layer) -> tuple[str, ...]:
-    """Returns in what the game or the agents differ, in a word each.
-
-    Those are a game's name, `payoff` or another option of it, `agent1` and so on.
-    """
-    before, after = _played(base), _played(layer)
-    if not before:
-        return ()
-    differ = [key for key in after | before if after.get(key) != before.get(key)]
-    if "game" in differ:
-        differ[differ.index("game")] = str(after["game"]).removeprefix("pax/")
-    return tuple(differ)
-
-
-def _played(layer: Layer) -> dict[str, Any]:
-    """Returns what is played and by whom, as plain data."""
-    game = dict(plain(layer.get("env", {})))
-    played: dict[str, Any] = {}
-    if game:
-        played["game"] = _game(game.pop("id", None))
-    played |= {key: value for key, value in game.items() if key not in SIZES}
-    for key in sorted(agent_keys(layer), key=agent_index):
-        entry = plain(layer[key])
-        played[key] = {k: v for k, v in entry.items() if k not in STARTS}
-    for key in ("payoff_sampler", "shuffle_players"):
-        if key in layer:
-            played[key] = plain(layer[key])
-    return played
-
-
-def _game(id: Any) -> str:
-    try:
-        return find(str(id)).id.partition("-v")[0]
-    except UnknownGameError:
-        return str(id)
-
-
-def _without_claims(merged: Layer, base: Layer) -> Layer:
-    """Returns a layer without what the base said of itself."""
-    return {
-        key: value
-        for key, value in merged.items()
-        if key not in CLAIMS or value != base.get(key)
-    }
-
+from runners.config.settings import Layer, Origin, Setting
+from runners.kinds import KINDS
 
 DEFAULT_EXPERIMENT = "ipd/ppo_v_tft"
-#: What stands for an outer loop without an experiment: sizes of an inner loop.
-OUTER_BASES: dict[str, dict[str, Any]] = {
-    "online": {"num_envs": 8, "agents": [{"name": DEFAULT_LEARNER}]},
-    "es": {
-        "num_envs": 8,
-        "total_timesteps": 10_240,
-        "agents": [{"name": DEFAULT_LEARNER}],
-    },
-}
-LOCAL_FOLDER = Path("conf") / "experiment"
 
 
 def load(
@@ -229,36 +106,10 @@ def load_record(data: Mapping[str, Any], place: str) -> ExperimentConfig:
     return build(normalise(dict(data), Origin("run", place)))
 
 
-def read_experiment(name: str) -> Layer:
-    """Returns the merged layer of a stored experiment and all that it extends.
-
-    Raises:
-        ConfigError: If there is no such experiment; names the closest ones.
-    """
-    return _read(name, ())
-
-
 def load_small(name: str, **options: Any) -> ExperimentConfig:
     """Returns a stored experiment in its small size; one without `quick` is small."""
     quick = "quick" in read_experiment(name)
     return load([name], options={**options, "quick": quick or None})
-
-
-def experiment_text(name: str) -> str:
-    """Returns the YAML of a stored experiment as it was written."""
-    return _path(name).read_text(encoding="utf-8")
-
-
-def experiment_names() -> tuple[str, ...]:
-    """Returns the names of all stored experiments, the user's own included."""
-    names: set[str] = set()
-    for folder in _folders():
-        if folder.is_dir():
-            names |= _names_in(folder)
-            for family in folder.iterdir():
-                if family.is_dir():
-                    names |= {f"{family.name}/{name}" for name in _names_in(family)}
-    return tuple(sorted(names))
 
 
 def to_yaml(config: ExperimentConfig) -> str:
@@ -339,24 +190,10 @@ def _option_layers(options: Mapping[str, Any]) -> list[Layer]:
     return layers
 
 
-def _read(name: str, seen: tuple[str, ...]) -> Layer:
-    name = name.removesuffix(".yaml")
-    if name in seen:
-        chain = " -> ".join((*seen, name))
-        raise ConfigError(f"experiments extend each other: {chain}")
-    path = _path(name)
-    local = isinstance(path, Path) and not path.is_absolute()
-    origin = Origin("experiment", str(path) if local else f"the experiment {name}")
-    data = parse(path.read_text(encoding="utf-8"), str(path))
-    parents, own = _extended(data, origin, (*seen, name))
-    layer = inherited(parents, own)
-    return {**layer, "name": Setting(name, origin)}
-
-
 def _read_file(path: Path) -> list[Layer]:
     """Returns the layers of a file: what it extends, and what it says itself."""
     origin = Origin("file", f"--config {path}")
-    parents, own = _extended(parse(_text(path), str(path)), origin, ())
+    parents, own = extended(parse(_text(path), str(path)), origin, ())
     own = {"name": Setting(path.stem, origin), **own}
     return [parents, own] if parents else [own]
 
@@ -368,25 +205,14 @@ def _text(path: Path) -> str:
         raise ConfigError(f"cannot read --config {path}: {error.strerror}") from None
 
 
-def _extended(data: Any, origin: Origin, seen: tuple[str, ...]) -> tuple[Layer, Layer]:
-    """Returns what a document extends, and what it says itself."""
-    parents: Any = ()
-    if isinstance(data, dict):
-        data = dict(data)
-        parents = data.pop("extends", ())
-    parents = (parents,) if isinstance(parents, str) else tuple(parents)
-    base: Layer = {}
-    for parent in parents:
-        base = inherited(base, _read(str(parent), seen))
-    return base, normalise(data, origin)
-
-
 def _implied_base(command: Layer) -> Layer:
     """Returns what stands where no experiment is named."""
     runner = merging.setting_at(command, "runner")
-    if runner is not None and runner.value in OUTER_BASES:
-        origin = Origin("default", f"the default of `paxrun {runner.value}`")
-        return normalise(OUTER_BASES[runner.value], origin)
+    kind = None if runner is None else KINDS.get(runner.value)
+    if kind is not None and kind.base is not None:
+        return normalise(
+            dict(kind.base), Origin("default", f"the default of `paxrun {kind.name}`")
+        )
     game = merging.setting_at(command, "env", "id")
     default = read_experiment(DEFAULT_EXPERIMENT)
     if game is None or _same_game(str(game.value), default["env"]["id"].value):
@@ -399,40 +225,3 @@ def _same_game(a: str, b: str) -> bool:
         return find(a) == find(b)
     except UnknownGameError:
         return False
-
-
-def _folders() -> tuple[Any, ...]:
-    packaged = importlib.resources.files("runners") / "conf" / "experiment"
-    return (LOCAL_FOLDER, packaged)
-
-
-def _names_in(folder: Any) -> set[str]:
-    return {
-        file.name.removesuffix(".yaml")
-        for file in folder.iterdir()
-        if file.name.endswith(".yaml") and not file.name.startswith("_")
-    }
-
-
-def _path(name: str) -> Any:
-    name = name.removesuffix(".yaml")
-    parts = name.split("/")
-    if len(parts) <= 2 and all(part not in ("", ".", "..") for part in parts):
-        for folder in _folders():
-            path = folder.joinpath(*parts[:-1], f"{parts[-1]}.yaml")
-            if path.is_file():
-                return path
-    if (Path(name) / "meta.json").is_file():
-        raise ConfigError(
-            f"{name} is a run, not an experiment: `paxrun eval --run-dir {name}` plays "
-            "its agents"
-        )
-    file = next((f for f in (f"{name}.yaml", name) if Path(f).is_file()), None)
-    if file is not None:
-        raise ConfigError(f"{file} is a file, not an experiment: write --config {file}")
-    near = closest(name, list(experiment_names()))
-    hint = f"; did you mean {' or '.join(near)}?" if near else ";"
-    raise ConfigError(
-        f"there is no experiment {name!r}{hint} `paxrun list experiments` shows all. "
-        f"Neither {LOCAL_FOLDER / name}.yaml nor a packaged one is there"
-    )

@@ -10,14 +10,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from paxenv.wording import counted
-from runners.config.schema import (
-    ConfigError,
-    Layer,
-    Origin,
-    Setting,
-    leaves,
-    typed_only,
-)
+from runners.config.schema import ConfigError
+from runners.config.settings import Layer, Origin, Setting, leaves, typed_only
 from runners.search import strategies
 from runners.search.options import SHARED
 

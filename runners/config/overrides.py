@@ -7,7 +7,8 @@ from runners.config.coerce import hashable
 from runners.config.documents import parse
 from runners.config.layers import ALIASES, normalise, text_field
 from runners.config.merging import QUICK
-from runners.config.schema import ConfigError, Layer, Origin, plain
+from runners.config.schema import ConfigError
+from runners.config.settings import Layer, Origin, plain
 
 
 class Overrides(NamedTuple):

@@ -1,43 +1,32 @@
 """From merged layers to an `ExperimentConfig`: each section in its own type."""
 
-import dataclasses
-import typing
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
+from paxenv import options
 from paxenv.registry import find
 from paxenv.wording import counted
 from runners.config import merging
 from runners.config.coerce import coerce, hashable
-from runners.config.layers import FIELDS, build_search
+from runners.config.layers import FIELDS, TARGETS
 from runners.config.schema import (
-    DEFAULT,
-    DEFAULT_LEARNER,
     AgentConfig,
     ConfigError,
     EnvConfig,
     ExperimentConfig,
-    Layer,
     PayoffSamplerConfig,
-    Setting,
     WandbConfig,
     did_you_mean,
-    leaves,
-    plain,
 )
-from runners.search.options import ESOptions, option_types
-from runners.search.outer_options import search_options
+from runners.config.settings import DEFAULT, Layer, Setting, leaves, plain
+from runners.kinds import DEFAULT_LEARNER, READ_BY, RunnerKind
+from runners.search.options import HINTS, ESOptions
+from runners.search.outer_options import ESConfig, es_config, search_options
+
+Section = TypeVar("Section")
 
 #: Settings of one agent that may stand at the top, for the agent of `player`.
 WEIGHTS = ("model_path", "run_path")
-#: Sections that one runner alone reads.
-READ_BY = {"es": "evo", "search": "es"}
-#: What options of one of them are called in the other.
-SAME_IN_OTHER = {
-    "num_generations": "iterations",
-    "iterations": "num_generations",
-    "fitness_shaping": "fit_shaper",
-    "fit_shaper": "fitness_shaping",
-}
 
 
 def build(layer: Layer) -> ExperimentConfig:
@@ -48,30 +37,16 @@ def build(layer: Layer) -> ExperimentConfig:
             other.
     """
     layer = _with_weights(_with_agents(_with_runner(layer)))
-    agents = [layer[key] for key in merging.agent_keys(layer)]
     values: dict[str, Any] = {}
-    if agents:
+    if keys := merging.agent_keys(layer):
         values["agents"] = tuple(
-            _build_agent(i, plain(a)) for i, a in enumerate(agents)
+            _section(AgentConfig, plain(layer[key]), key) for key in keys
         )
     for key, setting in layer.items():
-        value = plain(setting)
-        if key == merging.NUM_AGENTS or merging.AGENT_KEY.match(key):
-            continue
-        if key == "env":
-            values[key] = _build_env(value)
-        elif key == "wandb":
-            values[key] = _build_wandb(value)
-        elif key == "bands":
-            values[key] = _build_bands(value)
-        elif key == "es":
-            values[key] = build_es(value)
-        elif key == "payoff_sampler":
-            values[key] = _build_payoff_sampler(value)
-        elif key == "search":
-            values[key] = build_search(value)
-        else:
-            values[key] = coerce(value, FIELDS[key], key)
+        if key != merging.NUM_AGENTS and not merging.AGENT_KEY.match(key):
+            read = _SECTIONS.get(key)
+            value = plain(setting)
+            values[key] = read(value) if read else coerce(value, FIELDS[key], key)
     origins = {name: setting.origin for name, setting in leaves(layer)}
     origins.pop(merging.NUM_AGENTS, None)
     config = ExperimentConfig(**values, origins=origins)
@@ -81,12 +56,7 @@ def build(layer: Layer) -> ExperimentConfig:
 
 def build_es(value: Layer, where: str = "es") -> ESOptions:
     """Returns the options of an evolution; those of no name here are the strategy's."""
-    hints = option_types()
-    known = {
-        k: coerce(v, hints[k], f"{where}.{k}") for k, v in value.items() if k in hints
-    }
-    own = {k: _number(v, f"{where}.{k}") for k, v in value.items() if k not in hints}
-    return ESOptions(**known, options=own)
+    return _section(ESOptions, value, where, _number)
 
 
 def _with_runner(layer: Layer) -> Layer:
@@ -188,47 +158,26 @@ def _check_read(config: ExperimentConfig) -> None:
         section = next((part for part in name.split(".")[:2] if part in READ_BY), None)
         if section is None or not origin.on_command_line:
             continue
-        runner = READ_BY[section]
-        if config.runner != runner:
-            hint = _counterpart(name.split(".")[-1], config.runner)
+        reader = READ_BY[section]
+        if config.kind != reader:
+            hint = _counterpart(name.split(".")[-1], config.kind)
             raise ConfigError(
-                f"{origin}: {name} is read by `paxrun {runner}` alone, and this run is "
-                f"of the runner {config.runner}{hint}"
+                f"{origin}: {name} is read by `paxrun {reader.name}` alone, and this "
+                f"run is of the runner {config.runner}{hint}"
             )
 
 
-def _counterpart(option: str, runner: str) -> str:
+def _counterpart(option: str, kind: RunnerKind) -> str:
     """Returns what to write for a runner instead of another's option, if anything."""
-    known = {"es": option_types(), "search": search_options()}
-    for section, reader in READ_BY.items():
-        for name in (option, SAME_IN_OTHER.get(option)):
-            if reader == runner and name in known[section]:
-                return f": write {section}.{name}"
-    return ""
+    holder = {"es": ESOptions, "search": ESConfig}.get(kind.section or "")
+    if holder is None:
+        return ""
+    own = options.aliases(holder).get(option, HINTS.get(option, option))
+    return f": write {kind.section}.{own}" if own in options.hints(holder) else ""
 
 
 def _from(setting: Setting) -> str:
     return f" (from {setting.origin})"
-
-
-def _build_env(value: Layer) -> EnvConfig:
-    options = {key: hashable(v) for key, v in value.items() if key != "id"}
-    if "id" not in value:
-        return EnvConfig(options=options)
-    return EnvConfig(id=coerce(value["id"], str, "env.id"), options=options)
-
-
-def _build_agent(index: int, value: Layer) -> AgentConfig:
-    where = f"agent{index + 1}"
-    own = [f.name for f in dataclasses.fields(AgentConfig) if f.name != "options"]
-    hints = typing.get_type_hints(AgentConfig)
-    known = {
-        key: coerce(value[key], hints[key], f"{where}.{key}")
-        for key in own
-        if key in value
-    }
-    options = {key: hashable(v) for key, v in value.items() if key not in own}
-    return AgentConfig(**known, options=options)
 
 
 def _build_bands(value: Any) -> dict[str, tuple[float, float]]:
@@ -240,10 +189,24 @@ def _build_bands(value: Any) -> dict[str, tuple[float, float]]:
     }
 
 
-def _number(value: Any, where: str) -> bool | int | float:
-    if isinstance(value, bool | int):
-        return value
-    return coerce(value, float, where)
+def _build_search(value: dict[str, Any]) -> dict[str, Any]:
+    """Returns the options of a search, checked as a whole.
+
+    Raises:
+        ConfigError: If a value does not fit.
+    """
+    types = search_options()
+    search = {
+        name: hashable(option)
+        if name == TARGETS
+        else coerce(option, types[name], f"search.{name}")
+        for name, option in value.items()
+    }
+    try:
+        es_config(search)
+    except (ValueError, TypeError) as error:
+        raise ConfigError(f"search: {error}") from error
+    return search
 
 
 def _build_payoff_sampler(value: Any) -> PayoffSamplerConfig | None:
@@ -254,7 +217,7 @@ def _build_payoff_sampler(value: Any) -> PayoffSamplerConfig | None:
             "payoff_sampler must be a mapping such as {kind: dilemma, low: -5, "
             f"high: 0}}, got {value!r}"
         )
-    return PayoffSamplerConfig(**_fields(PayoffSamplerConfig, value, "payoff_sampler"))
+    return _section(PayoffSamplerConfig, value, "payoff_sampler")
 
 
 def _build_wandb(value: Any) -> WandbConfig:
@@ -264,20 +227,57 @@ def _build_wandb(value: Any) -> WandbConfig:
         )
     if isinstance(value.get("tags"), str):
         value = {**value, "tags": value["tags"].split(",")}
-    return WandbConfig(**_fields(WandbConfig, value, "wandb"))
+    return _section(WandbConfig, value, "wandb")
 
 
-def _fields(section: type, value: Layer, where: str) -> Layer:
-    """Returns what a section holds, in the types of its fields.
+#: How the sections of a config are read that are more than one value of its type.
+_SECTIONS: dict[str, Callable[[Any], Any]] = {
+    "env": lambda value: _section(EnvConfig, value, "env"),
+    "wandb": _build_wandb,
+    "bands": _build_bands,
+    "es": build_es,
+    "payoff_sampler": _build_payoff_sampler,
+    "search": _build_search,
+}
+
+
+def _section(
+    kind: type[Section],
+    value: Layer,
+    where: str,
+    free: Callable[[Any, str], Any] = lambda value, _: hashable(value),
+) -> Section:
+    """Returns a section of a config, its options in their types.
+
+    Args:
+        kind: Its type. One with a field `options` keeps other keys there.
+        value: What it holds.
+        where: Its name, for messages.
+        free: Reads the value of another key.
 
     Raises:
-        ConfigError: If it has no such field, or a value does not fit.
+        ConfigError: If it has no such option, or a value does not fit.
     """
-    hints = typing.get_type_hints(section)
-    for key in value:
-        if key not in hints:
-            raise ConfigError(
-                f"unknown key {where}.{key}{did_you_mean(key, hints)} "
-                f"Known keys: {', '.join(hints)}"
-            )
-    return {key: coerce(v, hints[key], f"{where}.{key}") for key, v in value.items()}
+    hints = options.hints(kind)
+    takes_others = hints.pop("options", None) is not None
+    known = {
+        key: coerce(v, hints[key], f"{where}.{key}")
+        for key, v in value.items()
+        if key in hints
+    }
+    others = {key: v for key, v in value.items() if key not in hints}
+    if takes_others:
+        own = {key: free(v, f"{where}.{key}") for key, v in others.items()}
+        return kind(**{**known, "options": own})
+    for key in others:
+        raise ConfigError(
+            f"unknown key {where}.{key}{did_you_mean(key, hints)} "
+            f"Known keys: {', '.join(hints)}"
+        )
+    return kind(**known)
+
+
+def _number(value: Any, where: str) -> bool | int | float:
+    if isinstance(value, bool | int):
+        return value
+    return coerce(value, float, where)

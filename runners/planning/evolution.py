@@ -10,8 +10,6 @@ from runners.search.evolution import Evolution
 from runners.search.options import SHARED, ESOptions, option_types, renamed
 from runners.search.search import Search
 
-#: Evaluations of a run, unless its config says how often.
-NUM_EVALUATIONS = 20
 #: Opponents of an evaluation, at least: a trial against one says little.
 MIN_EVALUATED_OPPONENTS = 16
 

@@ -10,7 +10,7 @@ from paxenv.wording import counted
 from paxenv_agents.agent import Agent
 from runners.config import AgentConfig, ConfigError, ExperimentConfig
 from runners.config.coerce import coerce
-from runners.config.schema import ONE_LEARNER, UNIFORM_STOP, did_you_mean
+from runners.config.schema import UNIFORM_STOP, did_you_mean
 from runners.engine import interventions
 from runners.engine.interventions import (
     STOP,
@@ -46,12 +46,12 @@ def check_runner(config: ExperimentConfig) -> None:
     Args:
         config: The experiment, in which agents that are searched are marked by `es`.
     """
-    if config.runner == "evo":
+    if config.kind.evolves:
         searched = "is about learning, and with evo it is searched: leave it out"
         for i, agent in enumerate(config.agents):
             if agent.es is not None:
                 _refuse(config, i, OF_LEARNING, searched)
-    if config.runner in ONE_LEARNER:
+    if config.kind.endless:
         _check_single(config)
 
 

@@ -1,106 +1,23 @@
 """Who sits where: agents by name and options, made for their seats."""
 
 import dataclasses
-import typing
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
-from paxenv.paths import local_path
+from paxenv import options
 from paxenv.registry import GameSpec
 from paxenv.wording import counted
-from paxenv_agents import registry, weights
+from paxenv_agents import registry
 from paxenv_agents.agent import Agent
 from paxenv_agents.engine.lineup import Slot
 from runners.config import DEFAULT_LEARNER, AgentConfig, ConfigError, ExperimentConfig
 from runners.config.coerce import coerce, hashable
-from runners.config.schema import ONE_LEARNER, did_you_mean, written_at
+from runners.config.schema import did_you_mean
+from runners.config.settings import written_at
 from runners.engine.interventions import InTurn
+from runners.kinds import KINDS, RunnerKind
 from runners.planning import interventions
-from runners.storage.metrics_log import MODEL
-from runners.storage.places import import_wandb
-from runners.storage.run_dir import RunDir
-
-
-def model_files(agent: AgentConfig) -> list[Path]:
-    """Returns the files of an agent's weights, one for each seed that was trained.
-
-    `model_path` is a file, which serves all seeds, or a run directory: then seed i
-    takes what the run's seed i left (cyclically) for the same player.
-
-    Raises:
-        ConfigError: If there is none.
-    """
-    if agent.run_path is not None:
-        return [download(agent.run_path, str(agent.model_path))]
-    path = local_path(str(agent.model_path))
-    if not path.is_dir():
-        if not (path.is_file() or path.with_name(f"{path.name}.msgpack").is_file()):
-            raise ConfigError(f"model_path {path}: there is no such file")
-        return [path]
-    run = RunDir.open(path)
-    num_seeds = run.read_meta()["num_seeds"]
-    files = [run.model(agent.players[0], seed) for seed in range(num_seeds)]
-    missing = [str(file) for file in files if not file.is_file()]
-    if missing:
-        raise ConfigError(f"the run {path} holds no {', '.join(missing)}")
-    return files
-
-
-def download(run_path: str, model_path: str) -> Path:
-    """Returns the local copy of a saved agent of a Weights & Biases run.
-
-    It is in the newest model that the run logged, or among the files that somebody
-    saved with the run.
-
-    Args:
-        run_path: `entity/project/run`.
-        model_path: The file in the run directory, such as `models/player1`.
-
-    Raises:
-        ConfigError: If the package is missing or the run has no such file.
-    """
-    wandb = import_wandb()
-    wanted = local_path(model_path).with_suffix(".msgpack")
-    for name in (wanted.with_suffix(".json"), wanted):
-        try:
-            path = _from_model(wandb, run_path, name) or _from_files(
-                wandb, run_path, name
-            )
-        except Exception as error:
-            # The package raises many types; each means that there is no file.
-            raise ConfigError(f"cannot get {name} of {run_path}: {error}") from error
-        if path is None:
-            raise ConfigError(f"the run {run_path} holds no {name}")
-    return path
-
-
-def _from_model(wandb: Any, run_path: str, name: Path) -> Path | None:
-    logged = wandb.Api().run(run_path).logged_artifacts()
-    models = [artifact for artifact in logged if artifact.type == MODEL]
-    entry = name.as_posix().removeprefix("models/")
-    for artifact in sorted(models, key=lambda a: a.created_at, reverse=True):
-        if entry in artifact.manifest.entries:
-            return Path(artifact.get_entry(entry).download())
-    return None
-
-
-def _from_files(wandb: Any, run_path: str, name: Path) -> Path | None:
-    restored = wandb.restore(name.as_posix(), run_path=run_path)
-    return None if restored is None else Path(restored.name)
-
-
-def saved_params(agent: AgentConfig, made: Agent) -> list[Any]:
-    """Returns the parameters that an agent's `model_path` names, one for each file.
-
-    Raises:
-        ConfigError: If a file is missing or belongs to another agent.
-    """
-    try:
-        return [weights.load_params(path, made) for path in model_files(agent)]
-    except (weights.WeightsError, FileNotFoundError) as error:
-        raise ConfigError(f"model_path of {agent.name}: {error}") from error
-
+from runners.planning.saved import saved_record
 
 #: Options of learners that a run decides, and what to write instead.
 RUN_SETTINGS = {
@@ -109,6 +26,14 @@ RUN_SETTINGS = {
     "num_updates": "total_timesteps=VALUE",
     "greedy": "deterministic=true",
 }
+
+
+def run_settings(kind: RunnerKind) -> set[str]:
+    """Returns the options of learners that a run decides.
+
+    In endless play the length of a rollout is an agent's own.
+    """
+    return RUN_SETTINGS.keys() - ({"n_steps"} if kind.endless else set())
 
 
 def seated(
@@ -160,12 +85,12 @@ def make_agent(
         ValueError: If an option is unknown or refused.
     """
     where = f"agent{index + 1}"
-    options = agent_options(index, config)
+    given = agent_options(index, config)
     if plays_weights(index, agent, config):
-        options = {**saved_record(agent)["config"], **options}
+        given = {**saved_record(agent)["config"], **given}
     try:
         return registry.make_agent(
-            agent.name, env, player=agent.players[0] - 1, **options
+            agent.name, env, player=agent.players[0] - 1, **given
         )
     except registry.PairingError:
         raise
@@ -202,10 +127,10 @@ def make_slot(
         ValueError: If a batch does not split, or an intervention does not fit.
     """
     players = tuple(player - 1 for player in agent.players)
-    if config.runner == "evo" and agent.es is not None:
+    if config.kind.evolves and agent.es is not None:
         return Slot(agent=made, players=players, clock="none", observe=observed)
     where = f"agent{index + 1}"
-    afresh = config.runner == "evo" and made.learns and agent.learning
+    afresh = config.kind.evolves and made.learns and agent.learning
     self_play_players, self_play_prob = interventions.self_play(where, agent, env)
     slot = Slot(
         agent=made,
@@ -218,10 +143,10 @@ def make_slot(
         self_play_players=self_play_players,
         self_play_prob=self_play_prob,
     )
-    if config.runner == "eval" and not learns_within_a_trial(slot, env):
+    if not config.kind.trains and not learns_within_a_trial(slot, env):
         return without_learning(slot, config.deterministic)
     # Who learns within the trials of others is an opponent, also in the first place.
-    opponent = index > 0 or config.runner in ("evo", "eval")
+    opponent = index > 0 or not config.kind.needs_a_learner
     apart = slot.learns and config.num_opponents > 1 and opponent
     slot = dataclasses.replace(slot, per_opponent=apart)
     _check_batch(slot, env, config, num_steps)
@@ -287,22 +212,21 @@ def agent_options(index: int, config: ExperimentConfig) -> dict[str, Any]:
         ConfigError: If it has no such option, or an option that it needs is missing.
     """
     agent, where = config.agents[index], f"agent{index + 1}"
-    types = option_types(registry.find(agent.name).load(), config.runner)
+    types = option_types(registry.find(agent.name).load(), config.kind)
     if types is None:
         return dict(agent.options)
-    options = {}
+    given = {}
     for name, value in agent.options.items():
         setting = f"{where}.{name}"
-        of_run = RUN_SETTINGS.keys() - own_settings(config.runner)
-        if name in of_run and name not in types:
+        if name in run_settings(config.kind) and name not in types:
             raise ConfigError(
                 f"{setting} is a setting of the run, not of an agent: write "
                 f"{RUN_SETTINGS[name]}{written_at(config.origins, setting)}"
             )
         if name not in types:
             raise ConfigError(_no_option(where, agent.name, name, types, config))
-        options[name] = coerce(value, types[name], setting)
-    return options
+        given[name] = coerce(value, types[name], setting)
+    return given
 
 
 def check_options(config: ExperimentConfig) -> None:
@@ -331,8 +255,8 @@ def _no_option(
 
 def plays_weights(index: int, agent: AgentConfig, config: ExperimentConfig) -> bool:
     """Whether an agent is played as it was saved, and does not go on to learn."""
-    frozen = config.runner == "eval" or not agent.learning
-    part_of_game = config.runner in ONE_LEARNER and index > 0
+    frozen = not (config.kind.trains and agent.learning)
+    part_of_game = config.kind.endless and index > 0
     return agent.model_path is not None and (frozen or part_of_game)
 
 
@@ -354,7 +278,7 @@ def as_saved(index: int, config: ExperimentConfig) -> tuple[AgentConfig, str | N
         if named.typed or not config.origins:
             raise ConfigError(_other_weights(index, saved, config))
         notice = f"{where} is {saved}, not {agent.name}: {agent.model_path} holds it"
-    types = option_types(registry.find(saved).load(), config.runner)
+    types = option_types(registry.find(saved).load(), config.kind)
     if types is not None:
         own = {k: hashable(v) for k, v in record["config"].items() if k in types}
         usual = _defaults(registry.find(saved).load())
@@ -384,27 +308,21 @@ def _other_weights(index: int, saved: str, config: ExperimentConfig) -> str:
     return f"{said}, or player={fit[0]}, who is {saved}" if fit else said
 
 
-def saved_record(agent: AgentConfig) -> dict[str, Any]:
-    """Returns what is recorded beside an agent's weights: its name and its options."""
-    try:
-        return weights.describe_agent(model_files(agent)[0])
-    except (weights.WeightsError, FileNotFoundError) as error:
-        raise ConfigError(f"model_path of {agent.name}: {error}") from error
-
-
-def option_types(agent_class: Any, runner: str = "rl") -> dict[str, Any] | None:
+def option_types(
+    agent_class: Any, kind: RunnerKind = KINDS["rl"]
+) -> dict[str, Any] | None:
     """Returns the options that an agent takes, with their types; None if unknown.
 
     They are the fields of its `config_class`, or its own where it has none, without
-    those that a run decides. With `sarl` the length of a rollout is an agent's own.
+    those that a run decides.
     """
     holder = getattr(agent_class, "config_class", agent_class)
-    if not dataclasses.is_dataclass(holder):
+    if not (isinstance(holder, type) and dataclasses.is_dataclass(holder)):
         return None
-    hints = typing.get_type_hints(holder)
+    hints = options.hints(holder)
     inherited = () if holder is not agent_class else dataclasses.fields(Agent)
     hidden = {field.name for field in inherited}
-    hidden |= RUN_SETTINGS.keys() - own_settings(runner)
+    hidden |= run_settings(kind)
     names = [f.name for f in dataclasses.fields(holder) if f.init]
     return {name: hints[name] for name in names if name not in hidden}
 
@@ -412,18 +330,8 @@ def option_types(agent_class: Any, runner: str = "rl") -> dict[str, Any] | None:
 def _defaults(agent_class: Any) -> dict[str, Any]:
     """Returns the options that an agent has where none are given."""
     holder = getattr(agent_class, "config_class", agent_class)
-    defaults = {}
-    for field in dataclasses.fields(holder):
-        if field.default is not dataclasses.MISSING:
-            defaults[field.name] = field.default
-        elif field.default_factory is not dataclasses.MISSING:
-            defaults[field.name] = field.default_factory()
-    return defaults
-
-
-def own_settings(runner: str) -> set[str]:
-    """Returns the settings of other runners that one leaves to its agents."""
-    return {"n_steps"} if runner in ONE_LEARNER else set()
+    known = options.described(holder).values()
+    return {o.name: o.default for o in known if o.default is not dataclasses.MISSING}
 
 
 def untrained(config: ExperimentConfig, slots: tuple[Slot, ...]) -> tuple[str, ...]:
@@ -433,5 +341,5 @@ def untrained(config: ExperimentConfig, slots: tuple[Slot, ...]) -> tuple[str, .
         f"--model-path FILE --player {agent.players[0]} loads weights"
         for agent, slot in zip(config.agents, slots, strict=True)
         if slot.agent.learns and not slot.learns and agent.model_path is None
-        if agent.es is None or config.runner != "evo"
+        if agent.es is None or not config.kind.evolves
     )

@@ -216,9 +216,8 @@ def _at_most(outcome: Ended) -> str:
     The steps of a run are counted as its budget counts them: whole trials.
     """
     plan, length = outcome.plan, outcome.measured.get("episode/length")
-    in_trials = plan.config.runner in ("eval", "evo", "rl")
     early = length is not None and length.mean < plan.env.num_inner_steps - 1e-3
-    return " at most" if in_trials and early else ""
+    return " at most" if early and not plan.config.kind.endless else ""
 
 
 def _saved(run: RunDir) -> str:
@@ -231,7 +230,7 @@ def _compare(outcome: Ended, run: RunDir, metric: str | None) -> str:
     """Returns a command that shows the run beside others of its kind."""
     config = outcome.plan.config
     together = shown(run.path.parent if config.save_dir is None else run.path)
-    if config.runner == "eval":
+    if not config.kind.trains:
         return f"paxrun runs ls --exp-dir {together}"
     return f"paxrun plot {together}" + (f" --metric {metric}" if metric else "")
 
@@ -239,6 +238,6 @@ def _compare(outcome: Ended, run: RunDir, metric: str | None) -> str:
 def _next(outcome: Ended, run: RunDir, weights: Sequence[str]) -> str:
     if outcome.interrupted:
         return f"paxrun resume {shown(run.path)}"
-    if outcome.plan.config.runner == "eval":
+    if not outcome.plan.config.kind.trains:
         return ""
     return " ".join(["paxrun eval --run-dir", shown(run.path), *weights])

@@ -125,7 +125,7 @@ def cooperation(outcome: Outcome, path: Path) -> None:
     axes.set_yticks(np.linspace(0, 1, 6))
     axes.set_xlabel("state of a player, and which share of its steps begin there")
     axes.set_ylabel(cooperation_title(named))
-    trained = "after training, " if plan.config.runner == "rl" else ""
+    trained = "after training, " if plan.config.kind.trains else ""
     _set_title(axes, outcome, f"{trained}{outcome.mode} actions")
     figures.set_legend(figure)
     figures.save(figure, path)

@@ -36,7 +36,7 @@ def config_of_run(
     saved = load(config_file=run.config)
     changes: dict[str, Any] = {"save_dir": None}
     for i, agent in enumerate(saved.agents, start=1):
-        searched = saved.runner == "evo" and agent.es is not None
+        searched = saved.kind.evolves and agent.es is not None
         start: dict[str, Any] = {}
         if searched:
             # What was searched does not learn by itself.
@@ -53,7 +53,7 @@ def config_of_run(
 
 def _starts_anew(agent: AgentConfig, config: ExperimentConfig) -> bool:
     """Whether an agent learns within each trial, from nothing."""
-    return agent.clock == "inner" and (agent.reset == "trial" or config.runner == "evo")
+    return agent.clock == "inner" and (agent.reset == "trial" or config.kind.evolves)
 
 
 AS_TRAINED = "as trained"

@@ -17,7 +17,7 @@ from runners.config.loader import load_record
 from runners.engine.experiment import RunState
 from runners.engine.program import CompiledProgram, run_keys, with_agents
 from runners.planning.plan import Plan, prepare
-from runners.planning.seating import saved_params
+from runners.planning.saved import saved_params
 from runners.search.best import BestMember
 from runners.storage.checkpoints import files, tree
 from runners.storage.checkpoints.files import CheckpointError, Record, find_checkpoint

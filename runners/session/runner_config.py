@@ -8,22 +8,15 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from paxenv import scalars
 from paxenv.auto_reset import AutoResetWrapper
 from paxenv.environment import native
+from paxenv.options import Count, Natural, check, documented, option
 from paxenv.paths import local_path
 from paxenv.single_player import SinglePlayerParams
-from runners.engine.devices import count
 from runners.storage.places import not_empty
 
-_COUNTS = (
-    *("total_timesteps", "eval_every", "eval_episodes", "log_interval"),
-    *("buffer_size", "num_envs", "fsdp_devices", "checkpoint_interval"),
-    "max_checkpoints",
-)
-_FLAGS = ("resume", "overwrite", "plot", "change_rates", "progress")
 
-
+@documented
 @dataclasses.dataclass(frozen=True)
 class RunnerConfig:
     """How long to train, how often to look, and on which devices.
@@ -31,66 +24,45 @@ class RunnerConfig:
     What belongs to an algorithm is in its own config. All intervals are in
     environment steps of all games together, and are due when they are crossed. A
     value out of range is a ValueError that names it.
-
-    ===================  =======  ====================================================
-    option               default  meaning
-    ===================  =======  ====================================================
-    total_timesteps      100_000  steps to train for
-    eval_every           5_000    steps between evaluations
-    eval_episodes        10       episodes of an evaluation
-    log_interval         1_000    steps between rows of the log
-    buffer_size          100_000  transitions that replay keeps (off-policy)
-    warmup_steps         1_000    steps of random actions at first (off-policy)
-    num_devices          None     devices to train on; None: all
-    num_envs             1        games in parallel on each device
-    fsdp_devices         1        devices that share large parameters; 1: none do
-    seed                 0        seed of everything random, at least 0
-    checkpoint_dir       None     folder of checkpoints; None: no checkpoints
-    checkpoint_interval  5_000    steps between checkpoints
-    max_checkpoints      5        recent checkpoints that are kept
-    keep_period          None     steps between those that are kept for ever
-    resume               False    go on from the latest checkpoint
-    overwrite            False    delete what an earlier training has left there
-    plot                 True     draw a reward curve after training
-    change_rates         False    resume with other numbers of the algorithm
-    progress             True     show a line of progress in a terminal or notebook
-    ===================  =======  ====================================================
     """
 
-    total_timesteps: int = 100_000
-    eval_every: int = 5_000
-    eval_episodes: int = 10
-    log_interval: int = 1_000
-    buffer_size: int = 100_000
-    warmup_steps: int = 1_000
-    num_devices: int | None = None
-    num_envs: int = 1
-    fsdp_devices: int = 1
-    seed: int = 0
-    checkpoint_dir: str | None = None
-    checkpoint_interval: int = 5_000
-    max_checkpoints: int = 5
-    keep_period: int | None = None
-    resume: bool = False
-    overwrite: bool = False
-    plot: bool = True
-    change_rates: bool = False
-    progress: bool = True
+    total_timesteps: Count = option(100_000, "Steps to train for.")
+    eval_every: Count = option(
+        5_000, "Steps between evaluations; more than the total: none."
+    )
+    eval_episodes: Count = option(10, "Episodes of an evaluation.")
+    log_interval: Count = option(1_000, "Steps between rows of the log.")
+    buffer_size: Count = option(100_000, "Transitions that replay keeps (off-policy).")
+    warmup_steps: Natural = option(
+        1_000, "Steps of random actions at first (off-policy)."
+    )
+    num_devices: Count | None = option(None, "Devices to train on; None: all.")
+    num_envs: Count = option(1, "Games in parallel on each device.")
+    fsdp_devices: Count = option(
+        1, "Devices that share large parameters; must divide `num_devices`."
+    )
+    seed: Natural = option(0, "Seed of everything random.")
+    checkpoint_dir: str | None = option(
+        None, "Folder of checkpoints; None: no checkpoints."
+    )
+    checkpoint_interval: Count = option(5_000, "Steps between checkpoints.")
+    max_checkpoints: Count = option(5, "Recent checkpoints that are kept.")
+    keep_period: Count | None = option(
+        None, "Steps between those that are kept for ever."
+    )
+    resume: bool = option(
+        False, "Go on from the latest checkpoint; needs `checkpoint_dir`."
+    )
+    overwrite: bool = option(
+        False,
+        "Delete what an earlier training has left in `checkpoint_dir` and `run_dir`.",
+    )
+    plot: bool = option(True, "Draw a reward curve after training.")
+    change_rates: bool = option(False, "Resume with other numbers of the algorithm.")
+    progress: bool = option(True, "Show a line of progress in a terminal or notebook.")
 
     def __post_init__(self) -> None:
-        scalars.settle(self)
-        for name in _COUNTS:
-            count(name, getattr(self, name))
-        count("warmup_steps", self.warmup_steps, least=0)
-        for name in ("num_devices", "keep_period"):
-            if getattr(self, name) is not None:
-                count(name, getattr(self, name))
-        for name in _FLAGS:
-            if not isinstance(getattr(self, name), bool):
-                raise ValueError(
-                    f"{name} must be True or False, got {getattr(self, name)!r}"
-                )
-        count("seed", self.seed, least=0)
+        check(self)
         self._check_devices()
         self._check_checkpoints()
 

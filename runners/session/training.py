@@ -41,7 +41,7 @@ def program_of(plan: Plan) -> CompiledProgram:
         ConfigError: If weights that the plan names cannot be loaded.
     """
     config = plan.config
-    make_keys = evaluation_keys if config.runner == "eval" else run_keys
+    make_keys = run_keys if config.kind.trains else evaluation_keys
     keys = make_keys(config.seed, config.num_seeds)
     state = initial_state(plan.experiment, keys, plan.params)
     try:

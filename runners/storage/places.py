@@ -338,7 +338,7 @@ def check_ready(config: ExperimentConfig, folder: Path | None = None) -> None:
     check_writable(
         folder or local_path(config.exp_dir) / config.name,
         "run directory",
-        for_checkpoints=config.runner != "eval",
+        for_checkpoints=config.kind.trains,
     )
     if config.wandb.log or any(agent.run_path for agent in config.agents):
         import_wandb()

@@ -319,7 +319,7 @@ def test_an_update_without_a_context_is_refused():
 @pytest.mark.parametrize(
     ("option", "value", "claim"),
     [
-        ("optimizer", "rmsprop", r"one of \('adam', 'sgd'\), got 'rmsprop'"),
+        ("optimizer", "rmsprop", r"one of adam, sgd, got 'rmsprop'"),
         ("num_lookaheads", -1, "a whole number >= 0, got -1"),
         ("lr_in", float("nan"), "a finite number >= 0, got nan"),
     ],

@@ -154,10 +154,10 @@ def test_no_option_is_left_out_of_the_toggle_test():
         ("num_envs", 0, "a whole number >= 1"),
         ("hidden_sizes", (16, 0), "a sequence of whole numbers >= 1"),
         ("hidden_sizes", 16, "a sequence of whole numbers >= 1"),
-        ("activation", "tahn", "one of ('tanh', 'relu', 'silu')"),
+        ("activation", "tahn", "one of tanh, relu, silu"),
         ("tabular", 1, "True or False"),
-        ("action_scale", "tanh", "one of ('state_independent', 'softplus')"),
-        ("action_bound", None, "one of ('squashed', 'scaled')"),
+        ("action_scale", "tanh", "one of state_independent, softplus"),
+        ("action_bound", None, "one of squashed, scaled"),
         ("entropy_coeff", None, "a finite number >= 0"),
     ],
 )

@@ -1,11 +1,15 @@
 """Which runner plays: the key `runner:` of a file, and what that runner then does."""
 
+import inspect
+
 import jax
 import numpy as np
 import pytest
 
 from runners import Frozen, Gradient
-from runners.config import load
+from runners.cli import cli
+from runners.config import ConfigError, load
+from runners.kinds import KINDS
 from runners.planning.plan import prepare
 from runners.search.evolution import Evolution
 from runners.session.training import program_of
@@ -50,6 +54,27 @@ def test_runner_evo_in_an_own_file_picks_evolution(own):
         "es: {popsize: 4}\nnum_generations: 2\n"
     )
     assert isinstance(outer_of(name), Evolution)
+
+
+@pytest.mark.parametrize("kind", KINDS.values(), ids=lambda kind: kind.name)
+def test_every_kind_has_a_command_that_says_what_it_does(kind):
+    command = cli.get_command(None, kind.name)  # type: ignore[arg-type]
+    assert command is not None
+    assert command.help == inspect.cleandoc(kind.help)
+
+
+@pytest.mark.parametrize("kind", KINDS.values(), ids=lambda kind: kind.name)
+def test_a_section_of_another_kind_is_refused_with_its_own_word(kind):
+    for section, word in (
+        ("es", "es.num_generations"),
+        ("search", "search.iterations"),
+    ):
+        if not kind.reads(section):
+            said = f"and this run is of the runner {kind.name}"
+            with pytest.raises(ConfigError, match=said) as refused:
+                load([f"{word}=3"], options={"runner": kind.name})
+            own = {"evo": "write es.num_gen", "es": "write search.iterations"}
+            assert own.get(kind.name, said) in str(refused.value)
 
 
 @pytest.mark.slow

@@ -287,3 +287,50 @@ def test_a_local_experiment_is_the_place_of_its_settings(folder):
 def test_an_unknown_experiment_says_where_was_looked(folder):
     with pytest.raises(ConfigError, match=r"Neither conf/experiment/flt\.yaml nor"):
         load(["+experiment=flt"])
+
+
+@pytest.mark.parametrize(
+    ("word", "setting"),
+    [
+        ("num_opps=3", "num_opponents"),
+        ("eval_every=3", "eval_interval"),
+        ("env.payoff_matrix=IPD", "env.payoff"),
+        ("popsize=4", "es.population_size"),
+        ("es.popsize=4", "es.population_size"),
+        ("num_gens=3", "es.num_generations"),
+        ("iterations=3", "es.num_generations"),
+        ("es.lr=0.5", "es.learning_rate"),
+        ("es.lrate_init=0.5", "es.learning_rate"),
+        ("es.lrate_decay=0.5", "es.learning_rate_decay"),
+        ("es.algo=CMA_ES", "es.strategy"),
+    ],
+)
+def test_other_names_mean_the_setting_at_whose_field_they_stand(word, setting):
+    assert load([word], options={"runner": "evo"}).origin(setting).place == repr(word)
+
+
+@pytest.mark.parametrize(
+    ("word", "setting"),
+    [
+        ("search.es=PGPE", "search.strategy"),
+        ("search.num_generations=3", "search.iterations"),
+        ("search.fitness_shaping=auto", "search.fit_shaper"),
+    ],
+)
+def test_other_names_of_a_search_mean_its_options(word, setting):
+    assert load([word], options={"runner": "es"}).origin(setting).place == repr(word)
+
+
+@pytest.mark.parametrize(
+    ("word", "message"),
+    [
+        ("agent1.clock=outer", "agent1.clock must be one of trial, inner, got 'outer'"),
+        ("es.beta_1=2", r"es.beta_1 must be a number in \[0, 1\], got 2.0"),
+        ("search.repeats=0", "search.repeats must be a whole number >= 1, got 0"),
+        ("wandb.mode=on", "wandb.mode must be one of offline, online, got 'on'"),
+        ("chunk_size=0", "chunk_size must be a whole number >= 1, got 0"),
+    ],
+)
+def test_a_value_out_of_range_is_told_by_its_whole_name(word, message):
+    with pytest.raises(ConfigError, match=f"^{message}"):
+        load([word])

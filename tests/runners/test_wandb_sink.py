@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from runners.config import AgentConfig, ConfigError, load
-from runners.planning.seating import model_files
+from runners.planning.saved import model_files
 from runners.storage.metrics_log import open_metrics_log
 from runners.storage.run_dir import RunDir
 from runners.storage.sinks import Position

@@ -258,7 +258,8 @@ def read_arrays(
     if missing:
         raise CheckpointError(f"{path} has no {', '.join(missing)}")
     empty = {n: np.zeros(known[n][0]) for n in names if 0 in known[n][0]}
-    return _read(path, {n: np.zeros(()) for n in names if n not in empty}) | empty
+    read = _read(path, {n: np.zeros(()) for n in names if n not in empty})
+    return {n: np.asarray(x) for n, x in read.items()} | empty
 
 
 def handler() -> ocp.CompositeCheckpointHandler:

@@ -10,8 +10,8 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 import jax
 import jax.numpy as jnp
 
+from paxenv import options
 from paxenv.paths import local_path
-from paxenv_agents.networks import options
 from runners.engine.program import Rows
 from runners.session.loop import NON_FINITE, Interval
 from runners.session.progress import shown

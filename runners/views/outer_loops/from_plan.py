@@ -45,7 +45,7 @@ def make_runner(plan: Plan) -> OnlineRunner | ESRunner:
         "num_steps": config.total_timesteps,
     }
     try:
-        if config.runner == "online":
+        if not config.kind.reads("search"):
             online = OuterConfig(**settings)
             runner = OnlineRunner(agent, plan.env, plan.params, online)
         else:
@@ -154,7 +154,7 @@ def _trained(
         run_dir=run_dir,
     )
     run_dir.write_results(outcome.as_dict())
-    if config.plot and config.runner == "es":
+    if config.plot and config.kind.reads("search"):
         rows = read_rows(run_dir.metrics)
         plots.draw_fitness(run_dir.artifacts / "fitness.png", rows, plan.title)
     return outcome

@@ -8,10 +8,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from paxenv import missing
+from paxenv import missing, options
 from paxenv_agents import structure
 from paxenv_agents.agent import Agent
-from paxenv_agents.networks import options
 from paxenv_agents.types import MemoryState, Sample, Stats, TrainingState
 from runners.engine import tags
 from runners.engine.joined_rows import JoinedRows

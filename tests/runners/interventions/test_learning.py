@@ -181,7 +181,10 @@ def test_an_evaluation_lets_those_learn_who_learn_within_a_trial():
     ("word", "message"),
     [
         ("agent2.stop_after=5", r"uniform or in \[0, 4\]"),
-        ("agent2.stop_after=often", "stop_after must be one of uniform, got 'often'"),
+        (
+            "agent2.stop_after=often",
+            "must be uniform or a number of inner episodes, got 'often'",
+        ),
         ("agent1.stop_after=1", r"set agent1\.clock=inner and num_outer_steps to 2"),
         ("agent2.sample={learning_rat: {uniform: [0, 1]}}", "did you mean 'learning_r"),
         ("agent2.sample={learning_rate: {normal: [0, 1]}}", "no distribution 'normal'"),
@@ -189,7 +192,10 @@ def test_an_evaluation_lets_those_learn_who_learn_within_a_trial():
         ("agent2.sample={learning_rate: {log_uniform: [0, 1]}}", "needs bounds > 0"),
         ("agent2.sample={learning_rate: {uniform: [1, 0]}}", r"\[low, high\]"),
         ("agent2.reset=0", "reset must be never, trial or a number of trials, got 0"),
-        ("agent2.reset=often", "reset must be one of never, trial, got 'often'"),
+        (
+            "agent2.reset=often",
+            "must be never, trial or a number of trials, got 'often'",
+        ),
     ],
 )
 def test_a_setting_that_does_not_fit_says_why(word, message):

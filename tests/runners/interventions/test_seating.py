@@ -174,7 +174,10 @@ def test_shuffled_seats_self_play_and_weight_sharing_run_together(runner):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["agent1.self_play_trials=-1"], "self_play_trials must be >= 0, got -1"),
+        (
+            ["agent1.self_play_trials=-1"],
+            "self_play_trials must be a whole number >= 0, got -1",
+        ),
         (
             ["agents=[{name: PPO, players: [1, 2, 3], self_play_trials: 1}]"],
             "everybody",
