@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from paxenv import keys, payoffs, spaces
+from paxenv import payoffs, spaces
 from paxenv.params import as_floats
 from paxenv_agents import structure
 from paxenv_agents.agent import seated
@@ -150,15 +150,14 @@ class ExactLearner(Learner, abc.ABC):
         """The logits and two flags."""
         return NUM_LOGITS + 2
 
-    def init_state(self, key: jax.Array) -> TrainingState:
-        key = keys.typed(key)
-        logits = jax.random.normal(jax.random.fold_in(key, 0), (NUM_LOGITS,))
-        return TrainingState(
-            params=jnp.float32(self.config.init_scale) * logits.astype(jnp.float32),
-            key=jax.random.fold_in(key, 1),
-            timesteps=jnp.zeros((), jnp.int32),
-            hyper=self.initial_hyper(),
-        )
+    def init_params(self, key: jax.Array) -> jax.Array:
+        logits = jax.random.normal(key, (NUM_LOGITS,))
+        return jnp.float32(self.config.init_scale) * logits.astype(jnp.float32)
+
+    def init_opt_state(self, params: Any) -> tuple[()]:
+        """Returns nothing: its steps need no memory."""
+        del params
+        return ()
 
     def initial_hyper(self) -> Hyperparameters:
         """Returns the traced options as the config sets them."""

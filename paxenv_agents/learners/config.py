@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import ClassVar
 
+from paxenv_agents.learners.losses import Loss, Plain
 from paxenv_agents.networks import options
 from paxenv_agents.networks.options import NetworkConfig
 
@@ -67,6 +68,11 @@ class LearnerConfig(NetworkConfig):
                 f"entropy_coeff_horizon={self.entropy_coeff_horizon} needs "
                 "entropy_coeff_end, the weight at its end"
             )
+
+    @property
+    def loss(self) -> Loss:
+        """What an update minimises."""
+        return Plain()
 
     @property
     def num_steps_of_update(self) -> int:

@@ -13,7 +13,7 @@ from paxenv import keys
 from paxenv_agents.agent import Agent
 from paxenv_agents.networks import options
 from paxenv_agents.ops import policy_gradient
-from paxenv_agents.types import Hyperparameters, MemoryState
+from paxenv_agents.types import Hyperparameters, MemoryState, TrainingState
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,6 +81,26 @@ class Learner(Agent):
             name: jnp.asarray(jnp.inf if x is None else x, jnp.float32)
             for name, x in numbers.items()
         }
+
+    def init_params(self, key: jax.Array) -> Any:
+        """Returns fresh parameters; consumes the key. None, if there is nothing."""
+        del key
+        return ()
+
+    def init_opt_state(self, params: Any) -> Any:
+        """Returns the opening state of the optimiser of these parameters."""
+        return self.optimiser().init(params)
+
+    def init_state(self, key: jax.Array) -> TrainingState:
+        key = keys.typed(key)
+        params = self.init_params(jax.random.fold_in(key, 0))
+        return TrainingState(
+            params=params,
+            opt_state=self.init_opt_state(params),
+            key=jax.random.fold_in(key, 1),
+            timesteps=jnp.zeros((), jnp.int32),
+            hyper=self.initial_hyper(),
+        )
 
     def init_memory(self, key: jax.Array, hidden: jax.Array) -> MemoryState:
         zero = jnp.zeros((), jnp.float32)

@@ -12,8 +12,8 @@ from paxenv.environment import where
 from paxenv_agents import structure
 from paxenv_agents.engine.context import Context
 from paxenv_agents.learners import config
-from paxenv_agents.learners.actor_critic import ActorCritic
 from paxenv_agents.learners.lookahead import Lookahead, Seat, logit_share
+from paxenv_agents.learners.policy_gradient import PolicyGradient
 from paxenv_agents.networks import options
 from paxenv_agents.networks.options import NetworkConfig
 from paxenv_agents.ops import policy_gradient
@@ -101,7 +101,7 @@ class LOLAConfig(NetworkConfig):
 
 
 def fitted_opponent(
-    model: ActorCritic,
+    model: PolicyGradient,
     key: jax.Array,
     seen: Sample,
     num_steps: int,
@@ -142,7 +142,7 @@ def fitted_opponent(
 
 
 @dataclasses.dataclass(frozen=True)
-class LOLA(ActorCritic):
+class LOLA(PolicyGradient):
     """Climbs its value at where the co-players' next steps will lead, through them.
 
     An update has `num_lookaheads` steps of look-ahead: fresh games are played, and
@@ -246,7 +246,7 @@ class LOLA(ActorCritic):
         stats = {**stats, "grad_norm": norm, "learning_rate": rate}
         return where(changes, learnt, state), memory, stats
 
-    def loss(
+    def loss(  # pyright: ignore[reportIncompatibleMethodOverride]
         self, params: Any, state: TrainingState, context: Context, key: jax.Array
     ) -> tuple[jax.Array, Stats]:
         """Returns (-own objective after the look-ahead + value_coeff * value error, its

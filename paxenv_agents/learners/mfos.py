@@ -1,19 +1,18 @@
 """Model-free opponent shaping, the sampled form: a meta policy steers an inner one."""
 
 import dataclasses
-from typing import Any, ClassVar, cast
-
-import jax
-import jax.numpy as jnp
-from flax import linen as nn
+from typing import Any, ClassVar
 
 from paxenv_agents.learners.config import LearnerConfig
-from paxenv_agents.learners.shaper import ContextConfig, ContextPPO
-from paxenv_agents.networks.recurrent import ModelFreeShaperNetwork
-from paxenv_agents.types import MemoryState, TrainingState
-
-#: Hidden states of the policy, the value and the meta unit, then `th`.
-NUM_PARTS = 4
+from paxenv_agents.learners.policy_gradient import PolicyGradient
+from paxenv_agents.learners.shaper import ContextConfig
+from paxenv_agents.networks.actor_critic import Recurrent, make_recurrent
+from paxenv_agents.networks.recurrent import (
+    ModelFreeShaperNetwork,
+    OfEpisode,
+    OfTrial,
+    Steered,
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,7 +36,7 @@ class MFOSConfig(ContextConfig):
 
 
 @dataclasses.dataclass(frozen=True)
-class MFOS(ContextPPO):
+class MFOS(PolicyGradient):
     """A policy whose units are multiplied by what a meta policy says of the episode.
 
     In an inner episode the policy reads `th * GRU_policy` and the value `th *
@@ -59,52 +58,23 @@ class MFOS(ContextPPO):
 
     config: MFOSConfig = MFOSConfig()
 
+    recurrent: ClassVar[bool] = True
+    stores_hiddens: ClassVar[str] = "first"
     config_class: ClassVar[type[LearnerConfig]] = MFOSConfig
 
     @property
-    def hidden_size(self) -> int:
-        return NUM_PARTS * self.config.gru_size
-
-    @property
-    def network(self) -> nn.Module:
-        config, distribution = self.config, self.distribution
-        return ModelFreeShaperNetwork(
-            distribution.head_size,
-            distribution.num_scales,
-            config.gru_size,
-            config.hidden_sizes,
-            config.activation,
-            image=self.image,
-            context=config.context,
+    def actor_critic(self) -> Recurrent:
+        of_trial = self.config.meta_memory == "trial"
+        return make_recurrent(
+            self.observation_space,
+            self.distribution,
+            self.config,
+            Steered(OfTrial() if of_trial else OfEpisode()),
+            context=self.config.context,
+            num_games=self.num_games,
+            module_class=ModelFreeShaperNetwork,
         )
 
-    def init_hidden(self, num_envs: int) -> jax.Array:
-        return jnp.tile(self._opening, (num_envs, 1))
-
-    def reset_memory(self, memory: MemoryState, eval: bool = False) -> MemoryState:
-        """Returns the memory with empty units and `th` of ones."""
-        del eval
-        return memory.replace(hidden=self._opening)
-
-    @property
-    def _opening(self) -> jax.Array:
-        size = self.config.gru_size
-        empty = jnp.zeros((NUM_PARTS - 1) * size, jnp.float32)
-        return jnp.concatenate([empty, jnp.ones(size, jnp.float32)])
-
-    def end_inner_episode(
-        self, state: TrainingState, memory: MemoryState
-    ) -> MemoryState:
-        """Returns the memory with the next episode's `th` and cleared units."""
-        variables = {"params": state.params}
-        steered: Any = self.network.apply(variables, memory.hidden, method="steered")
-        actor, critic, meta, _ = jnp.split(memory.hidden, NUM_PARTS, axis=-1)
-        if self.config.meta_memory == "episode":
-            meta = jnp.zeros_like(meta)
-        parts = jnp.zeros_like(actor), jnp.zeros_like(critic), meta
-        hidden = jnp.concatenate([*parts, cast(jax.Array, steered)], axis=-1)
-        return memory.replace(hidden=hidden)
-
-    @property
-    def _value_torso(self) -> tuple[str, ...]:
-        return "encoders_1", "cells_1", "contexts_1"
+    def policy_params(self, params: Any) -> Any:
+        """Returns the parameters without those that only the value reads."""
+        return self.actor_critic.policy_params(params)

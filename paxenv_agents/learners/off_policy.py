@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 import jax
 import jax.numpy as jnp
 
-from paxenv import keys, missing, spaces
+from paxenv import missing, spaces
 from paxenv.environment import where
 from paxenv.wording import counted
 from paxenv_agents import structure
@@ -199,16 +199,8 @@ class OffPolicy(Learner):
         return self.traced("learning_rate", "gamma", "tau", "max_grad_norm")
 
     def init_state(self, key: jax.Array) -> TrainingState:
-        key = keys.typed(key)
-        params = self.init_params(jax.random.fold_in(key, 0))
-        return TrainingState(
-            params=params,
-            opt_state=self.init_opt_state(params),
-            key=jax.random.fold_in(key, 1),
-            timesteps=jnp.zeros((), jnp.int32),
-            hyper=self.initial_hyper(),
-            replay=replay.empty(self.example_row(), self.config.capacity),
-        )
+        ring = replay.empty(self.example_row(), self.config.capacity)
+        return super().init_state(key).replace(replay=ring)
 
     def example_row(self) -> Transition:
         """Returns one row of replay, all zeros: leaves are `[E, ...]`."""

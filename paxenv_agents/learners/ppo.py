@@ -3,13 +3,9 @@
 import dataclasses
 from typing import ClassVar
 
-import jax
-import jax.numpy as jnp
-
 from paxenv_agents.learners.config import LearnerConfig
-from paxenv_agents.learners.policy_gradient import Batch, PolicyGradient
-from paxenv_agents.ops import policy_gradient
-from paxenv_agents.types import Hyperparameters, Stats
+from paxenv_agents.learners.losses import Clipped
+from paxenv_agents.learners.policy_gradient import PolicyGradient
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,6 +47,10 @@ class PPOConfig(LearnerConfig):
     clip_epsilon: float = 0.2
     clip_value: bool = True
 
+    @property
+    def loss(self) -> Clipped:
+        return Clipped(self.clip_value)
+
 
 @dataclasses.dataclass(frozen=True)
 class PPO(PolicyGradient):
@@ -70,27 +70,3 @@ class PPO(PolicyGradient):
     config: PPOConfig = PPOConfig()
 
     config_class: ClassVar[type[LearnerConfig]] = PPOConfig
-
-    def initial_hyper(self) -> Hyperparameters:
-        epsilon = jnp.asarray(self.config.clip_epsilon, jnp.float32)
-        return {**super().initial_hyper(), "clip_epsilon": epsilon}
-
-    def policy_objective(
-        self, ratio: jax.Array, advantages: jax.Array, hyper: Hyperparameters
-    ) -> jax.Array:
-        return policy_gradient.clipped_surrogate(
-            ratio, advantages, hyper["clip_epsilon"]
-        )
-
-    def value_error(
-        self, values: jax.Array, batch: Batch, hyper: Hyperparameters
-    ) -> jax.Array:
-        if not self.config.clip_value:
-            return jnp.square(batch.targets - values)
-        return policy_gradient.clipped_squared_error(
-            values, batch.sample.behavior_values, batch.targets, hyper["clip_epsilon"]
-        )
-
-    def diagnostics(self, ratio: jax.Array, hyper: Hyperparameters) -> Stats:
-        outside = jnp.abs(ratio - 1.0) > hyper["clip_epsilon"]
-        return {"clip_fraction": outside.astype(jnp.float32)}

@@ -1,20 +1,13 @@
 """Proximal policy optimisation with a memory, trained through time."""
 
 import dataclasses
-from typing import Any, ClassVar, cast
+from typing import ClassVar
 
-import jax
-import jax.numpy as jnp
-from flax import linen as nn
-
-from paxenv import keys
-from paxenv_agents import structure
 from paxenv_agents.learners.config import LearnerConfig
-from paxenv_agents.learners.ppo import PPO, PPOConfig
-from paxenv_agents.networks import feed_forward
-from paxenv_agents.networks.distributions import ActionDistribution
-from paxenv_agents.networks.recurrent import RecurrentActorCritic
-from paxenv_agents.types import MemoryState, Sample, TrainingState
+from paxenv_agents.learners.policy_gradient import PolicyGradient
+from paxenv_agents.learners.ppo import PPOConfig
+from paxenv_agents.networks.actor_critic import Recurrent, make_recurrent
+from paxenv_agents.networks.recurrent import OfEpisode
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,7 +34,7 @@ class RecurrentPPOConfig(PPOConfig):
 
 
 @dataclasses.dataclass(frozen=True)
-class RecurrentPPO(PPO):
+class RecurrentPPO(PolicyGradient):
     """PPO whose policy and value read a gated recurrent unit.
 
     `memory.hidden` is the unit's state, 0 at the opening of every inner episode. A loss
@@ -61,96 +54,8 @@ class RecurrentPPO(PPO):
     stores_hiddens: ClassVar[str] = "first"
     config_class: ClassVar[type[LearnerConfig]] = RecurrentPPOConfig
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.actor is not None:
-            raise ValueError(
-                "a recurrent learner makes its own network: use hidden_sizes, gru_size "
-                "and activation instead of an own actor and critic"
-            )
-
     @property
-    def hidden_size(self) -> int:
-        return self.config.gru_size * (1 if self.config.shared_torso else 2)
-
-    @property
-    def network(self) -> nn.Module:
-        """The network from (hidden, features) to (outputs, value, next hidden)."""
-        config, distribution = self.config, self.distribution
-        return RecurrentActorCritic(
-            distribution.head_size,
-            distribution.num_scales,
-            config.gru_size,
-            config.hidden_sizes,
-            config.activation,
-            config.shared_torso,
-            self.image,
-            self.context,
-        )
-
-    @property
-    def context(self) -> str:
-        """What a hidden state becomes before each step: itself."""
-        return "nothing"
-
-    def init_params(self, key: jax.Array) -> Any:
-        features = jnp.zeros(feed_forward.num_features(self.observation_space))
-        hidden = jnp.zeros(self.hidden_size)
-        return self.network.init(keys.typed(key), hidden, features)["params"]
-
-    def forward(
-        self, params: Any, obs: Any, hidden: jax.Array
-    ) -> tuple[ActionDistribution, jax.Array, jax.Array]:
-        features = feed_forward.features(obs, self.observation_space)
-        read = self.network.apply({"params": params}, hidden, features)
-        outputs, value, after = cast(tuple[jax.Array, jax.Array, jax.Array], read)
-        return ActionDistribution(self.distribution, outputs), value, after
-
-    def end_inner_episode(
-        self, state: TrainingState, memory: MemoryState
-    ) -> MemoryState:
-        """Returns the memory with a cleared hidden state."""
-        return memory.replace(hidden=jnp.zeros_like(memory.hidden))
-
-    @structure.compiled_method
-    def evaluate(
-        self, state: TrainingState, sample: Sample
-    ) -> tuple[jax.Array, jax.Array, jax.Array]:
-        """Returns (log_probs, values, entropies), each `[T, E]`, of a sequence.
-
-        Reads `hiddens[0]`, `valid` and `inner_ends`. Where a step was not played the
-        numbers have no meaning.
-        """
-        network, variables = self.network, {"params": state.params}
-        features = feed_forward.features(sample.observations, self.observation_space)
-        encoded = network.apply(variables, features, method="encode")
-
-        def step(hidden: jax.Array, t: Any) -> tuple[jax.Array, jax.Array]:
-            encoded, valid, inner_end = t
-            after = self._stepped(state.params, hidden, encoded)
-            kept = jnp.where(valid, after, hidden)
-            opened = self.batch_end_inner(state, MemoryState(hidden=kept)).hidden
-            return jnp.where(inner_end, opened, kept), after
-
-        flags = [
-            jnp.broadcast_to(missing if given is None else given, features.shape[:-1])
-            for given, missing in ((sample.valid, True), (sample.inner_ends, False))
-        ]
-        # [T, E] -> [T, E, 1]
-        flags = [flag[..., None] for flag in flags]
-        _, hiddens = jax.lax.scan(step, sample.hiddens[0], (encoded, *flags))
-        read = network.apply(variables, hiddens, method="outputs")
-        outputs, values = cast(tuple[jax.Array, jax.Array], read)
-        law = ActionDistribution(self.distribution, outputs)
-        return law.log_prob(sample.actions), values, law.entropy()
-
-    def _stepped(self, params: Any, hidden: jax.Array, encoded: Any) -> jax.Array:
-        """Returns the hidden states `[E, H]` of E games after one more step."""
-        step = self.network.apply({"params": params}, hidden, encoded, method="step")
-        return cast(jax.Array, step)
-
-    def loss_sample(self, traj: Sample) -> Sample:
-        read = super().loss_sample(traj)
-        return read._replace(
-            hiddens=traj.hiddens, valid=traj.valid, inner_ends=traj.inner_ends
+    def actor_critic(self) -> Recurrent:
+        return make_recurrent(
+            self.observation_space, self.distribution, self.config, OfEpisode()
         )

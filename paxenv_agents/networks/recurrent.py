@@ -1,6 +1,9 @@
-"""A policy and a value that remember: encoders, gated recurrent units, and heads."""
+"""Networks that remember, and for how long: encoders, gated recurrent units, heads."""
 
+import abc
+import dataclasses
 from collections.abc import Sequence
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -111,6 +114,18 @@ class RecurrentActorCritic(nn.Module):
         """Pairs of an encoder and a cell."""
         return 1 if self.shared_torso else 2
 
+    @property
+    def hidden_size(self) -> int:
+        """Length H of a hidden state."""
+        return self.num_units * self.gru_size
+
+    def policy_params(self, params: Any) -> Any:
+        """Returns the parameters without those that only the value reads."""
+        skipped = {"value_head"}
+        if self.num_units > 1:
+            skipped |= {"encoders_1", "cells_1", "contexts_1"}
+        return {name: x for name, x in params.items() if name not in skipped}
+
     def setup(self) -> None:
         """Makes the layers; their names are those of the saved parameters."""
         torsos = range(self.num_units)
@@ -164,6 +179,10 @@ class RecurrentActorCritic(nn.Module):
         return policy, self.value_head(hidden[..., -self.gru_size :])[..., 0]
 
 
+#: Hidden states of the policy, the value and the meta unit, then `th`.
+NUM_PARTS = 4
+
+
 class ModelFreeShaperNetwork(RecurrentActorCritic):
     """Three recurrent units: of the policy, of the value, and of what steers both.
 
@@ -177,6 +196,10 @@ class ModelFreeShaperNetwork(RecurrentActorCritic):
     @property
     def num_units(self) -> int:
         return 3
+
+    @property
+    def hidden_size(self) -> int:
+        return NUM_PARTS * self.gru_size
 
     def setup(self) -> None:
         """Makes the layers; their names are those of the saved parameters."""
@@ -198,11 +221,78 @@ class ModelFreeShaperNetwork(RecurrentActorCritic):
 
     def steered(self, hidden: jax.Array) -> jax.Array:
         """Returns the next `th`, `[..., G]`: a sigmoid of what the meta unit holds."""
-        meta = jnp.split(hidden, 4, axis=-1)[2]
+        meta = jnp.split(hidden, NUM_PARTS, axis=-1)[2]
         return jax.nn.sigmoid(self.steering(meta))
 
     def outputs(self, hidden: jax.Array) -> tuple[jax.Array, jax.Array]:
         """Returns (outputs of the policy `[..., A]`, value `[...]`)."""
-        actor, critic, _, th = jnp.split(hidden, 4, axis=-1)
+        actor, critic, _, th = jnp.split(hidden, NUM_PARTS, axis=-1)
         # The policy's head reads the first units, the value's the last.
         return super().outputs(jnp.concatenate([th * actor, th * critic], axis=-1))
+
+
+class Memory(abc.ABC):
+    """How long a hidden state is remembered. Rules are static and hashable."""
+
+    def opening(self, module: RecurrentActorCritic) -> jax.Array:
+        """Returns the hidden state `[H]` with which a trial opens."""
+        return jnp.zeros(module.hidden_size, jnp.float32)
+
+    @abc.abstractmethod
+    def next_episode(
+        self, module: RecurrentActorCritic, params: Any, hidden: jax.Array
+    ) -> jax.Array:
+        """Returns the hidden state `[H]` with which the next inner episode opens.
+
+        Args:
+            module: The network.
+            params: Its parameters.
+            hidden: What it remembered at the end of the episode, `[H]`.
+        """
+
+
+@dataclasses.dataclass(frozen=True)
+class OfEpisode(Memory):
+    """A hidden state is 0 at the opening of every inner episode."""
+
+    def next_episode(
+        self, module: RecurrentActorCritic, params: Any, hidden: jax.Array
+    ) -> jax.Array:
+        return jnp.zeros_like(hidden)
+
+
+@dataclasses.dataclass(frozen=True)
+class OfTrial(Memory):
+    """A hidden state is 0 only at the opening of a trial."""
+
+    def next_episode(
+        self, module: RecurrentActorCritic, params: Any, hidden: jax.Array
+    ) -> jax.Array:
+        return hidden
+
+
+@dataclasses.dataclass(frozen=True)
+class Steered(Memory):
+    """M-FOS: what the meta unit has read becomes `th`, and the other two are cleared.
+
+    In the first inner episode of a trial `th` is 1.
+
+    Attributes:
+        of_meta: Whether the meta unit remembers for the trial, or is cleared too.
+    """
+
+    of_meta: Memory
+
+    def opening(self, module: RecurrentActorCritic) -> jax.Array:
+        size = module.gru_size
+        empty = jnp.zeros((NUM_PARTS - 1) * size, jnp.float32)
+        return jnp.concatenate([empty, jnp.ones(size, jnp.float32)])
+
+    def next_episode(
+        self, module: RecurrentActorCritic, params: Any, hidden: jax.Array
+    ) -> jax.Array:
+        steered: Any = module.apply({"params": params}, hidden, method="steered")
+        actor, critic, meta, _ = jnp.split(hidden, NUM_PARTS, axis=-1)
+        meta = self.of_meta.next_episode(module, params, meta)
+        parts = jnp.zeros_like(actor), jnp.zeros_like(critic), meta
+        return jnp.concatenate([*parts, cast(jax.Array, steered)], axis=-1)
