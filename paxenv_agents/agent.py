@@ -2,11 +2,13 @@
 
 import abc
 import dataclasses
-from typing import Any, ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self
 
 import gymnasium
 import jax
 import jax.numpy as jnp
+import numpy as np
 from gymnasium.vector import VectorEnv
 
 from paxenv.environment import native
@@ -74,6 +76,19 @@ def num_players(env: Any) -> int:
     while env.num_players == 1 and hasattr(env, "env"):
         env = env.env
     return env.num_players
+
+
+def config_and_seat(config: Any, player: int) -> tuple[Any, int]:
+    """Returns (config, player) that `from_env` was given: a number is the seat.
+
+    Raises:
+        TypeError: If both of them are seats.
+    """
+    if not isinstance(config, int | np.integer) or isinstance(config, bool):
+        return config, player
+    if player != 0:
+        raise TypeError(f"player is given twice: {config} and {player}")
+    return None, int(config)
 
 
 #: The axis of `batch_policy`: games played at once against the same co-players.
@@ -146,16 +161,45 @@ class Agent(metaclass=AgentType):
         return False
 
     @classmethod
-    def from_env(cls, env: Any, player: int = 0, **config: Any) -> "Agent":
-        """Returns the agent for one seat of a game; `config` are its fields.
+    def from_env(
+        cls, env: Any, config: Any = None, *, player: int = 0, **options: Any
+    ) -> Self:
+        """Returns the agent for one seat of a game.
+
+        All agents take the same arguments: those of PPO and those of TitForTat.
 
         Args:
             env: The game; or a plain or vector environment of Gymnasium.
+            config: Options by name, or the config of a learner; None for the defaults.
+                A whole number is the seat: `from_env(env, 1)` is
+                `from_env(env, player=1)`.
             player: The seat, from 0.
-            **config: Fields of the agent.
+            **options: Options by name, such as `greedy`; they win over `config`.
+
+        Raises:
+            ValueError: If `config` is nothing of this kind, an option is refused, or
+                the spaces do not fit.
+            TypeError: If an option is unknown or missing.
         """
-        env = seated(env)
-        return cls(env.observation_space(player), env.action_space(player), **config)
+        config, player = config_and_seat(config, player)
+        if not isinstance(config, Mapping | None):
+            raise ValueError(
+                f"{cls.__name__} takes a mapping of options by name, got {config!r}"
+            )
+        return cls.for_seat(seated(env), player, **{**(config or {}), **options})
+
+    @classmethod
+    def for_seat(cls, env: Any, player: int, **fields: Any) -> Self:
+        """Returns the agent for one seat of a native game; reads the seat's spaces.
+
+        `from_env` calls it; an agent that reads more of a game does it here.
+
+        Args:
+            env: The game.
+            player: The seat, from 0.
+            **fields: Fields of the agent.
+        """
+        return cls(env.observation_space(player), env.action_space(player), **fields)
 
     @property
     def privileges(self) -> frozenset[str]:

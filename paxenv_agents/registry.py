@@ -16,7 +16,7 @@ class AgentSpec:
 
     Attributes:
         name: The name users write, such as `"TitForTat"`.
-        entry_point: `"module:Class"`, where `Class.from_env(env, player, **config)`
+        entry_point: `"module:Class"`, where `Class.from_env(env, player=..., **config)`
             makes the agent.
         kwargs: Config that the name stands for; the caller's wins.
         summary: The rule in one line.
@@ -155,13 +155,28 @@ class NamedAgent:
 
     name: str
 
-    def __call__(self, env: Any, player: int = 0, **config: Any) -> Any:
-        """Returns `make_agent(name, env, player, **config)`."""
-        return make_agent(self.name, env, player, **config)
+    def __call__(
+        self, env: Any, config: Any = None, *, player: int = 0, **options: Any
+    ) -> Any:
+        """Returns the agent as `from_env` does; `cfg` is another name of `config`."""
+        if "cfg" in options:
+            if config is not None:
+                raise TypeError("cfg is another name of config: give one of them")
+            config = options.pop("cfg")
+        return self.from_env(env, config, player=player, **options)
 
-    def from_env(self, env: Any, player: int = 0, **config: Any) -> Any:
-        """Returns `make_agent(name, env, player, **config)`."""
-        return make_agent(self.name, env, player, **config)
+    def from_env(
+        self, env: Any, config: Any = None, *, player: int = 0, **options: Any
+    ) -> Any:
+        """Returns the agent for one seat of a game, as `Agent.from_env` does."""
+        from paxenv_agents.agent import config_and_seat
+
+        config, player = config_and_seat(config, player)
+        if isinstance(config, Mapping):
+            options = {**config, **options}
+        elif config is not None:
+            options = {"config": config, **options}
+        return make_agent(self.name, env, player, **options)
 
     def __instancecheck__(self, instance: Any) -> bool:
         spec = find(self.name)

@@ -13,7 +13,6 @@ from jaxtyping import Array, Float
 from paxenv import payoffs, spaces
 from paxenv.params import as_floats
 from paxenv_agents import structure
-from paxenv_agents.agent import seated
 from paxenv_agents.exact.games import Params, Values, memory_one
 from paxenv_agents.learners.learner import Learner
 from paxenv_agents.networks import options
@@ -111,27 +110,10 @@ class ExactLearner(Learner, abc.ABC):
         self.check_config(self.config)
 
     @classmethod
-    def from_env(
-        cls,
-        env: Any,
-        player: int = 0,
-        *,
-        config: Any = None,
-        greedy: bool = False,
-        **overrides: Any,
-    ) -> Self:
-        """Returns the learner for one seat of a game.
-
-        In a game of one step an episode it does not adapt within one.
-
-        Raises:
-            ValueError: If an option is unknown or refused.
-            PairingError: If the game is not the infinite matrix game.
-        """
-        env, config = seated(env), cls.config_of(config, overrides)
-        spaces = env.observation_space(player), env.action_space(player)
+    def for_seat(cls, env: Any, player: int, **fields: Any) -> Self:
+        """In a game of one step an episode it does not adapt within one."""
         adapts = getattr(env, "num_inner_steps", 2) > 1
-        return cls(*spaces, config=config, adapts=adapts, greedy=greedy)
+        return super().for_seat(env, player, **{"adapts": adapts, **fields})
 
     @abc.abstractmethod
     def learnt(

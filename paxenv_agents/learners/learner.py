@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import jax
 import jax.numpy as jnp
@@ -10,7 +10,7 @@ import optax
 from jaxtyping import Array, Float, Int
 
 from paxenv import keys
-from paxenv_agents.agent import Agent
+from paxenv_agents.agent import Agent, config_and_seat, seated
 from paxenv_agents.networks import options
 from paxenv_agents.ops import policy_gradient
 from paxenv_agents.types import Hyperparameters, MemoryState, TrainingState
@@ -42,6 +42,34 @@ class Learner(Agent):
     def initial_hyper(self) -> Hyperparameters:
         """Returns the traced hyperparameters as the config sets them."""
         return self.traced()
+
+    @classmethod
+    def from_env(
+        cls,
+        env: Any,
+        config: Any = None,
+        *,
+        player: int = 0,
+        greedy: bool = False,
+        **overrides: Any,
+    ) -> Self:
+        """Returns the learner for one seat of a game.
+
+        Args:
+            env: The game, or a plain or vector environment of Gymnasium; only the
+                seat's spaces are read.
+            config: Options: a `config_class`, a mapping by name, or None for the
+                defaults. A whole number is the seat.
+            player: The seat, from 0.
+            greedy: Whether to act deterministically.
+            **overrides: Options by name; they win over `config`.
+
+        Raises:
+            ValueError: If an option is unknown or refused, or the spaces do not fit.
+        """
+        config, player = config_and_seat(config, player)
+        options = cls.config_of(config, overrides)
+        return cls.for_seat(seated(env), player, config=options, greedy=greedy)
 
     @classmethod
     def check_config(cls, config: Any) -> None:

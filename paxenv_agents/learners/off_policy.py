@@ -3,7 +3,6 @@
 import abc
 import dataclasses
 import math
-from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
 import jax
@@ -13,7 +12,6 @@ from paxenv import missing, spaces
 from paxenv.environment import where
 from paxenv.wording import counted
 from paxenv_agents import structure
-from paxenv_agents.agent import seated
 from paxenv_agents.learners import replay
 from paxenv_agents.learners.learner import Learner
 from paxenv_agents.learners.replay import Minibatch, Transition
@@ -129,33 +127,6 @@ class OffPolicy(Learner):
             feed_forward.num_features(self.observation_space)
         except ValueError as error:
             raise PairingError(str(error)) from error
-
-    @classmethod
-    def from_env(  # pyright: ignore[reportIncompatibleMethodOverride]
-        cls,
-        env: Any,
-        config: OffPolicyConfig | Mapping[str, Any] | None = None,
-        *,
-        player: int = 0,
-        greedy: bool = False,
-        **overrides: Any,
-    ) -> Self:
-        """Returns the learner for one seat of a game.
-
-        Args:
-            env: The game, or a plain or vector environment of Gymnasium; only the
-                seat's spaces are read.
-            config: Options, also as a mapping; the class's defaults if None.
-            player: The seat, from 0.
-            greedy: Whether to act deterministically.
-            **overrides: Options by name; they win over `config`.
-
-        Raises:
-            ValueError: If an option is unknown or refused, or the spaces do not fit.
-        """
-        env, config = seated(env), cls.config_of(config, overrides)
-        spaces = env.observation_space(player), env.action_space(player)
-        return cls(*spaces, config, greedy=greedy)
 
     # What a learner writes.
 

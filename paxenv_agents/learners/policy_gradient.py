@@ -11,7 +11,6 @@ from flax import linen as nn
 from paxenv import keys
 from paxenv.environment import where
 from paxenv_agents import structure
-from paxenv_agents.agent import seated
 from paxenv_agents.learners import learner, minibatches
 from paxenv_agents.learners.config import LearnerConfig
 from paxenv_agents.learners.learner import Learner
@@ -74,10 +73,10 @@ class PolicyGradient(Learner):
             )
 
     @classmethod
-    def from_env(  # pyright: ignore[reportIncompatibleMethodOverride]
+    def from_env(
         cls,
         env: Any,
-        config: LearnerConfig | Mapping[str, Any] | None = None,
+        config: Any = None,
         actor_class: Any = None,
         critic_class: Any = None,
         *,
@@ -92,7 +91,8 @@ class PolicyGradient(Learner):
         Args:
             env: The game, or a plain or vector environment of Gymnasium; only the
                 seat's spaces are read.
-            config: Options, also as a mapping; the class's defaults if None.
+            config: Options: a `config_class`, a mapping by name, or None for the
+                defaults. A whole number is the seat.
             actor_class: Flax module, made as `actor_class(num_actions=A,
                 hidden_dims=config.hidden_sizes, activation=config.activation)`, from
                 features `[..., F]` to logits `[..., A]`; over a Box of n numbers A is
@@ -109,11 +109,10 @@ class PolicyGradient(Learner):
         Raises:
             ValueError: If an option is unknown or refused, or the spaces do not fit.
         """
-        env, options = seated(env), cls.config_of(config, overrides)
-        seat = env.observation_space(player), env.action_space(player)
-        agent = cls(*seat, options, greedy=greedy)
+        agent = super().from_env(env, config, player=player, greedy=greedy, **overrides)
         if not (actor_class or critic_class or actor_cfg or critic_cfg):
             return agent
+        options = agent.config
         widths = {"hidden_dims": options.hidden_sizes, "activation": options.activation}
         outputs = {"num_actions": agent.distribution.head_size}
         actor = _make(actor_class or feed_forward.MLPActor, outputs, widths, actor_cfg)

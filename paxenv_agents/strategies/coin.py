@@ -3,14 +3,14 @@
 import abc
 import dataclasses
 import functools
-from typing import Any
+from typing import Any, Self
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from paxenv import keys
-from paxenv_agents.agent import Agent, seated
+from paxenv_agents.agent import Agent
 from paxenv_agents.strategies.coin_sight import CoinSight
 from paxenv_agents.types import MemoryState, TrainingState
 
@@ -29,7 +29,7 @@ class CoinPolicy(Agent):
 
     Works from every observation of a two-coin game with five actions: egocentric,
     absolute or shared views, one-hot in any layout or an index. Made by
-    `from_env(env, player)`.
+    `from_env(env, player=player)`.
 
     Attributes:
         sight: How to read the seat's observations.
@@ -42,11 +42,11 @@ class CoinPolicy(Agent):
     sight: CoinSight
 
     @classmethod
-    def from_env(cls, env: Any, player: int = 0, **config: Any) -> "CoinPolicy":
-        env = seated(env)
-        sight = CoinSight.of(env, player)
-        spaces = env.observation_space(player), env.action_space(player)
-        return cls(*spaces, sight=sight, **config)
+    def for_seat(cls, env: Any, player: int, **fields: Any) -> Self:
+        """Reads where coins and players are in the seat's observations."""
+        return super().for_seat(
+            env, player, **{"sight": CoinSight.of(env, player), **fields}
+        )
 
     @abc.abstractmethod
     def choices(self, own: Offset, other: Offset) -> tuple[int, ...]:

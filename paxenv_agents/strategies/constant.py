@@ -1,7 +1,7 @@
 """Strategies that never look: one action for ever, one logit vector, or a draw."""
 
 import dataclasses
-from typing import Any
+from typing import Any, Self
 
 import gymnasium
 import jax
@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from paxenv import keys, spaces
-from paxenv_agents.agent import Agent, num_players, seated
+from paxenv_agents.agent import Agent, num_players
 from paxenv_agents.registry import PairingError
 from paxenv_agents.strategies import seats
 from paxenv_agents.strategies.automaton import Automaton
@@ -41,11 +41,11 @@ class Constant(Agent):
             )
 
     @classmethod
-    def from_env(cls, env: Any, player: int = 0, **config: Any) -> "Constant":
-        env = seated(env)
+    def for_seat(cls, env: Any, player: int, **fields: Any) -> Self:
+        """Refuses a game of one player: it has nobody to cooperate with."""
         if num_players(env) < 2:
             raise PairingError("there is nobody to cooperate with in a one-player game")
-        return cls(env.observation_space(player), env.action_space(player), **config)
+        return super().for_seat(env, player, **fields)
 
     @property
     def vector(self) -> tuple[float, ...]:

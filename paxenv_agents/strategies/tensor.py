@@ -6,7 +6,7 @@ episode.
 
 import abc
 import dataclasses
-from typing import Any
+from typing import Any, Self
 
 import gymnasium
 import jax
@@ -37,8 +37,8 @@ class TitForTatAmongMany(Agent):
         num_players(self.observation_space)
 
     @classmethod
-    def from_env(cls, env: Any, player: int = 0, **config: Any) -> "TitForTatAmongMany":
-        env = agent.seated(env)
+    def for_seat(cls, env: Any, player: int, **fields: Any) -> Self:
+        """Refuses a game that does not show the actions of all its players."""
         observation_space = env.observation_space(player)
         seats.require_two_actions(env.action_space(player))
         seen, seats_taken = num_players(observation_space), agent.num_players(env)
@@ -47,7 +47,7 @@ class TitForTatAmongMany(Agent):
                 f"it needs to see two actions of each of {seats_taken} players, "
                 f"got {observation_space}"
             )
-        return cls(observation_space, env.action_space(player), **config)
+        return super().for_seat(env, player, **fields)
 
     @abc.abstractmethod
     def reply(self, own: jax.Array, defectors: jax.Array, others: int) -> jax.Array:
