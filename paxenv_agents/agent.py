@@ -10,9 +10,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from gymnasium.vector import VectorEnv
+from jaxtyping import Array, Float, Int, Key, Num, PyTree
 
-from paxenv.environment import native
-from paxenv_agents.types import MemoryState, Sample, Stats, TrainingState
+from paxenv.environment import Environment, native
+from paxenv.params import GameParams
+from paxenv_agents.types import KeyLike, MemoryState, Sample, Stats, TrainingState
 
 
 class GymnasiumSeat:
@@ -189,7 +191,7 @@ class Agent(metaclass=AgentType):
         return cls.for_seat(seated(env), player, **{**(config or {}), **options})
 
     @classmethod
-    def for_seat(cls, env: Any, player: int, **fields: Any) -> Self:
+    def for_seat(cls, env: Environment, player: int, **fields: Any) -> Self:
         """Returns the agent for one seat of a native game; reads the seat's spaces.
 
         `from_env` calls it; an agent that reads more of a game does it here.
@@ -213,16 +215,18 @@ class Agent(metaclass=AgentType):
         """Length H of `memory.hidden`."""
         return 0
 
-    def init_hidden(self, num_envs: int) -> jax.Array:
+    def init_hidden(self, num_envs: int) -> Float[Array, "E H"]:
         """Returns the opening hidden states of `num_envs` games, float32 `[E, H]`."""
         return jnp.zeros((num_envs, self.hidden_size), jnp.float32)
 
-    def init_state(self, key: jax.Array) -> TrainingState:
+    def init_state(self, key: KeyLike) -> TrainingState:
         """Returns a fresh training state; empty for fixed strategies."""
         del key
         return TrainingState()
 
-    def init_memory(self, key: jax.Array, hidden: jax.Array) -> MemoryState:
+    def init_memory(
+        self, key: Key[Array, ""], hidden: Float[Array, " H"]
+    ) -> MemoryState:
         """Returns the memory of one game at the opening of a trial.
 
         Args:
@@ -232,7 +236,7 @@ class Agent(metaclass=AgentType):
         return MemoryState(hidden=hidden, key=key)
 
     def make_initial_state(
-        self, key: jax.Array, init_hidden: jax.Array
+        self, key: KeyLike, init_hidden: Float[Array, " H"]
     ) -> tuple[TrainingState, MemoryState]:
         """Returns a fresh training state and the memory of one game.
 
@@ -245,18 +249,20 @@ class Agent(metaclass=AgentType):
 
     @abc.abstractmethod
     def policy(
-        self, state: TrainingState, obs: Any, memory: MemoryState
-    ) -> tuple[jax.Array, TrainingState, MemoryState]:
+        self, state: TrainingState, obs: PyTree, memory: MemoryState
+    ) -> tuple[Num[Array, "*action"], TrainingState, MemoryState]:
         """Chooses one action and returns (action, state unchanged, memory)."""
 
-    def value(self, state: TrainingState, obs: Any, memory: MemoryState) -> jax.Array:
+    def value(
+        self, state: TrainingState, obs: PyTree, memory: MemoryState
+    ) -> Float[Array, ""]:
         """Returns the value estimate of an observation, without a draw."""
         del state, obs, memory
         return jnp.zeros((), jnp.float32)
 
     def evaluate(
         self, state: TrainingState, sample: Sample
-    ) -> tuple[jax.Array, jax.Array, jax.Array]:
+    ) -> tuple[Float[Array, "T E"], Float[Array, "T E"], Float[Array, "T E"]]:
         """Returns (log_probs, values, entropies), each `[T, E]`, of a sample.
 
         Pure and differentiable in `state.params`; equal to the stored behaviour as
@@ -265,7 +271,7 @@ class Agent(metaclass=AgentType):
         raise NotImplementedError(f"{type(self).__name__} does not learn")
 
     def update(
-        self, traj: Sample, last_obs: Any, state: TrainingState, memory: MemoryState
+        self, traj: Sample, last_obs: PyTree, state: TrainingState, memory: MemoryState
     ) -> tuple[TrainingState, MemoryState, Stats]:
         """Learns from `traj`, `[T, E, ...]`, and returns (state, memory, stats).
 
@@ -327,7 +333,7 @@ class Agent(metaclass=AgentType):
         return memory.replace(hidden=jnp.zeros_like(memory.hidden))
 
     def observe_params(
-        self, memory: MemoryState, params: Any, player: jax.Array | int
+        self, memory: MemoryState, params: GameParams, player: Int[Array, ""] | int
     ) -> MemoryState:
         """Returns the memory of one game with what the agent may know of its numbers.
 
@@ -345,12 +351,12 @@ class Agent(metaclass=AgentType):
         del params, player
         return memory
 
-    def policy_params(self, params: Any) -> Any:
+    def policy_params(self, params: PyTree) -> PyTree:
         """Returns the part of the parameters that `policy` uses."""
         return params
 
     def batch_init(
-        self, key: jax.Array, hidden: jax.Array
+        self, key: KeyLike, hidden: Float[Array, "E H"]
     ) -> tuple[TrainingState, MemoryState]:
         """Returns one training state and the memory of E games.
 
@@ -365,8 +371,8 @@ class Agent(metaclass=AgentType):
         return self.init_state(key), jax.vmap(self.init_memory)(lane_keys, hidden)
 
     def batch_policy(
-        self, state: TrainingState, obs: Any, memory: MemoryState
-    ) -> tuple[jax.Array, TrainingState, MemoryState]:
+        self, state: TrainingState, obs: PyTree, memory: MemoryState
+    ) -> tuple[Num[Array, "E ..."], TrainingState, MemoryState]:
         """`policy` over games: obs and memory are `[E, ...]`, the state is shared."""
         return jax.vmap(
             self.policy, in_axes=(None, 0, 0), out_axes=(0, None, 0), axis_name=GAMES
@@ -383,14 +389,16 @@ class Agent(metaclass=AgentType):
         return jax.vmap(lambda m: self.reset_memory(m, eval))(memory)
 
     def batch_observe_params(
-        self, memory: MemoryState, params: Any, player: jax.Array | int
+        self, memory: MemoryState, params: GameParams, player: Int[Array, ""] | int
     ) -> MemoryState:
         """`observe_params` over games, which share the numbers."""
         return jax.vmap(self.observe_params, in_axes=(0, None, None))(
             memory, params, player
         )
 
-    def batch_value(self, state: TrainingState, obs: Any, memory: MemoryState) -> Any:
+    def batch_value(
+        self, state: TrainingState, obs: PyTree, memory: MemoryState
+    ) -> Float[Array, " E"]:
         """`value` over games."""
         return jax.vmap(self.value, in_axes=(None, 0, 0), axis_name=GAMES)(
             state, obs, memory

@@ -7,6 +7,7 @@ from typing import Any
 import gymnasium
 import jax
 import jax.numpy as jnp
+from jaxtyping import Array, Num, PyTree
 
 from paxenv import keys, spaces
 from paxenv_agents.agent import Agent
@@ -47,8 +48,8 @@ class FromFunction(Agent):
             )
 
     def policy(
-        self, state: TrainingState, obs: Any, memory: MemoryState
-    ) -> tuple[jax.Array, TrainingState, MemoryState]:
+        self, state: TrainingState, obs: PyTree, memory: MemoryState
+    ) -> tuple[Num[Array, "*action"], TrainingState, MemoryState]:
         action = self.function(obs, keys.fold_in(memory.key, 0))
         after = memory.replace(key=keys.fold_in(memory.key, 1))
         return jnp.asarray(action, spaces.dtype_of(self.action_space)), state, after
@@ -57,7 +58,7 @@ class FromFunction(Agent):
         sample = self.observation_space.sample()
         obs = jax.tree.map(jnp.asarray, sample)
 
-        def act(obs: Any, key: jax.Array) -> jax.Array:
+        def act(obs: PyTree, key: jax.Array) -> jax.Array:
             return jnp.asarray(self.function(obs, key))
 
         try:

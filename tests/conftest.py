@@ -28,9 +28,17 @@ os.environ.setdefault(
     "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true",
 )
 
-# Shapes and dtypes in the signatures of pure functions are checked in every test.
+# Shapes and dtypes in signatures are checked in every test. Configs and agents are not:
+# they refuse wrong values themselves, by messages of their own that tests look for.
+CHECKED = {
+    "paxenv.envs": ("coin_metrics", "coin_views"),
+    "paxenv_agents": ("networks", "ops"),
+    "paxenv_agents.engine": ("context", "experience", "game_batch", "probed"),
+    "paxenv_agents.exact": ("games", "gradients", "proximal", "training"),
+    "paxenv_agents.learners": ("losses", "lookahead", "minibatches", "replay"),
+}
 install_import_hook(
-    ["paxenv.envs.coin_metrics", "paxenv.envs.coin_views", "paxenv_agents.ops"],
+    [f"{package}.{name}" for package, names in CHECKED.items() for name in names],
     "beartype.beartype",
 )
 

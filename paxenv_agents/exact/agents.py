@@ -3,7 +3,7 @@
 import dataclasses
 from typing import Any, ClassVar
 
-import jax
+from jaxtyping import Array, Float
 
 from paxenv_agents.exact import gradients, proximal, training
 from paxenv_agents.exact.games import Params, Values
@@ -21,7 +21,7 @@ class NaiveExact(ExactLearner):
 
     def learnt(
         self, hyper: Hyperparameters, values: Values, params: Params
-    ) -> jax.Array:
+    ) -> Float[Array, " logits"]:
         return training.naive(hyper["learning_rate"])(values, params, 0)
 
 
@@ -63,7 +63,7 @@ class LOLAExact(ExactLearner):
 
     def learnt(
         self, hyper: Hyperparameters, values: Values, params: Params
-    ) -> jax.Array:
+    ) -> Float[Array, " logits"]:
         method = training.lola(
             hyper["learning_rate"], hyper["lookahead_rate"], self.config.form
         )
@@ -111,7 +111,7 @@ class SOS(ExactLearner):
 
     def learnt(
         self, hyper: Hyperparameters, values: Values, params: Params
-    ) -> jax.Array:
+    ) -> Float[Array, " logits"]:
         config = self.config
         method = training.sos(
             hyper["learning_rate"], hyper["lookahead_rate"], config.a, config.b
@@ -171,7 +171,7 @@ class POLA(ExactLearner):
 
     def learnt(
         self, hyper: Hyperparameters, values: Values, params: Params
-    ) -> jax.Array:
+    ) -> Float[Array, " logits"]:
         method = proximal.pola(
             hyper["learning_rate"],
             hyper["lookahead_rate"],

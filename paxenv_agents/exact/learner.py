@@ -8,9 +8,10 @@ import gymnasium
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int, Key, Num, PyTree
 
 from paxenv import payoffs, spaces
+from paxenv.environment import Environment
 from paxenv.params import as_floats
 from paxenv_agents import structure
 from paxenv_agents.exact.games import Params, Values, memory_one
@@ -19,6 +20,7 @@ from paxenv_agents.networks import options
 from paxenv_agents.registry import PairingError
 from paxenv_agents.types import (
     Hyperparameters,
+    KeyLike,
     MemoryState,
     Sample,
     Stats,
@@ -110,7 +112,7 @@ class ExactLearner(Learner, abc.ABC):
         self.check_config(self.config)
 
     @classmethod
-    def for_seat(cls, env: Any, player: int, **fields: Any) -> Self:
+    def for_seat(cls, env: Environment, player: int, **fields: Any) -> Self:
         """In a game of one step an episode it does not adapt within one."""
         adapts = getattr(env, "num_inner_steps", 2) > 1
         return super().for_seat(env, player, **{"adapts": adapts, **fields})
@@ -118,7 +120,7 @@ class ExactLearner(Learner, abc.ABC):
     @abc.abstractmethod
     def learnt(
         self, hyper: Hyperparameters, values: Values, params: Params
-    ) -> jax.Array:
+    ) -> Float[Array, " logits"]:
         """Returns the own logits after one step.
 
         Args:
@@ -132,11 +134,11 @@ class ExactLearner(Learner, abc.ABC):
         """The logits and two flags."""
         return NUM_LOGITS + 2
 
-    def init_params(self, key: jax.Array) -> jax.Array:
+    def init_params(self, key: KeyLike) -> Float[Array, " logits"]:
         logits = jax.random.normal(key, (NUM_LOGITS,))
         return jnp.float32(self.config.init_scale) * logits.astype(jnp.float32)
 
-    def init_opt_state(self, params: Any) -> tuple[()]:
+    def init_opt_state(self, params: PyTree) -> tuple[()]:
         """Returns nothing: its steps need no memory."""
         del params
         return ()
@@ -145,7 +147,9 @@ class ExactLearner(Learner, abc.ABC):
         """Returns the traced options as the config sets them."""
         return self.traced("learning_rate")
 
-    def init_memory(self, key: jax.Array, hidden: jax.Array) -> MemoryState:
+    def init_memory(
+        self, key: Key[Array, ""], hidden: Float[Array, " H"]
+    ) -> MemoryState:
         memory = super().init_memory(key, hidden)
         # Who is not informed plays NaN from its second step on, and never in silence.
         unknown = {
@@ -155,7 +159,7 @@ class ExactLearner(Learner, abc.ABC):
         return memory.replace(extras={**memory.extras, **unknown})
 
     def observe_params(
-        self, memory: MemoryState, params: Any, player: jax.Array | int
+        self, memory: MemoryState, params: Any, player: Int[Array, ""] | int
     ) -> MemoryState:
         """Returns the memory with the payoff as this seat sees it, and the discount.
 
@@ -180,8 +184,8 @@ class ExactLearner(Learner, abc.ABC):
 
     @structure.compiled_method
     def policy(
-        self, state: TrainingState, obs: Any, memory: MemoryState
-    ) -> tuple[jax.Array, TrainingState, MemoryState]:
+        self, state: TrainingState, obs: PyTree, memory: MemoryState
+    ) -> tuple[Num[Array, "*action"], TrainingState, MemoryState]:
         """Learns from the last pair, if there is one, and plays the logits.
 
         The action is clipped to its Box; the logits are not.
@@ -208,7 +212,7 @@ class ExactLearner(Learner, abc.ABC):
 
     def evaluate(
         self, state: TrainingState, sample: Sample
-    ) -> tuple[jax.Array, jax.Array, jax.Array]:
+    ) -> tuple[Float[Array, "T E"], Float[Array, "T E"], Float[Array, "T E"]]:
         """Returns zeros: the policy draws nothing and estimates no value."""
         del state
         zeros = jnp.zeros_like(sample.behavior_log_probs)
@@ -216,7 +220,7 @@ class ExactLearner(Learner, abc.ABC):
 
     @structure.compiled_method
     def update(
-        self, traj: Sample, last_obs: Any, state: TrainingState, memory: MemoryState
+        self, traj: Sample, last_obs: PyTree, state: TrainingState, memory: MemoryState
     ) -> tuple[TrainingState, MemoryState, Stats]:
         """Learns from the last pair of every game and keeps the mean of the logits."""
         logits = jax.vmap(self._moved, in_axes=(None, 0, 0))(state, last_obs, memory)
@@ -245,7 +249,9 @@ class ExactLearner(Learner, abc.ABC):
             "play: `paxrun rl` trains it"
         )
 
-    def _moved(self, state: TrainingState, obs: Any, memory: MemoryState) -> jax.Array:
+    def _moved(
+        self, state: TrainingState, obs: PyTree, memory: MemoryState
+    ) -> jax.Array:
         """Returns the logits of one game after what `obs` shows."""
         hidden, told = memory.hidden, memory.extras
         own = _own(state, hidden)

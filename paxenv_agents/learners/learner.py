@@ -7,13 +7,13 @@ from typing import Any, ClassVar, Self
 import jax
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float, Int, Key, PyTree
 
 from paxenv import keys
 from paxenv_agents.agent import Agent, config_and_seat, seated
 from paxenv_agents.networks import options
 from paxenv_agents.ops import policy_gradient
-from paxenv_agents.types import Hyperparameters, MemoryState, TrainingState
+from paxenv_agents.types import Hyperparameters, KeyLike, MemoryState, TrainingState
 
 
 @dataclasses.dataclass(frozen=True)
@@ -110,16 +110,16 @@ class Learner(Agent):
             for name, x in numbers.items()
         }
 
-    def init_params(self, key: jax.Array) -> Any:
+    def init_params(self, key: KeyLike) -> PyTree:
         """Returns fresh parameters; consumes the key. None, if there is nothing."""
         del key
         return ()
 
-    def init_opt_state(self, params: Any) -> Any:
+    def init_opt_state(self, params: PyTree) -> PyTree:
         """Returns the opening state of the optimiser of these parameters."""
         return self.optimiser().init(params)
 
-    def init_state(self, key: jax.Array) -> TrainingState:
+    def init_state(self, key: KeyLike) -> TrainingState:
         key = keys.typed(key)
         params = self.init_params(jax.random.fold_in(key, 0))
         return TrainingState(
@@ -130,7 +130,9 @@ class Learner(Agent):
             hyper=self.initial_hyper(),
         )
 
-    def init_memory(self, key: jax.Array, hidden: jax.Array) -> MemoryState:
+    def init_memory(
+        self, key: Key[Array, ""], hidden: Float[Array, " H"]
+    ) -> MemoryState:
         zero = jnp.zeros((), jnp.float32)
         extras = {"log_probs": zero, "values": zero}
         return MemoryState(hidden=hidden, key=keys.typed(key), extras=extras)
@@ -138,11 +140,11 @@ class Learner(Agent):
     def descended(
         self,
         hyper: Hyperparameters,
-        params: Any,
-        opt_state: Any,
-        grads: Any,
-        rate: jax.Array,
-    ) -> tuple[Any, Any, jax.Array]:
+        params: PyTree,
+        opt_state: PyTree,
+        grads: PyTree,
+        rate: Float[Array, ""],
+    ) -> tuple[PyTree, PyTree, Float[Array, ""]]:
         """Returns (params, opt_state, gradient norm) after a step of the optimiser.
 
         Args:

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Self
 import jax
 import jax.numpy as jnp
 import optax
+from jaxtyping import Array, Float, Key, PyTree
 
 from paxenv.environment import where
 from paxenv_agents import structure
@@ -19,6 +20,7 @@ from paxenv_agents.networks.options import NetworkConfig
 from paxenv_agents.ops import policy_gradient
 from paxenv_agents.types import (
     Hyperparameters,
+    KeyLike,
     MemoryState,
     Sample,
     Stats,
@@ -102,7 +104,7 @@ class LOLAConfig(NetworkConfig):
 
 def fitted_opponent(
     model: PolicyGradient,
-    key: jax.Array,
+    key: KeyLike,
     seen: Sample,
     num_steps: int,
     learning_rate: float,
@@ -126,7 +128,7 @@ def fitted_opponent(
         weights = seen.valid.astype(jnp.float32)
     optimiser = optax.adam(learning_rate)
 
-    def loss(params: Any) -> jax.Array:
+    def loss(params: PyTree) -> jax.Array:
         log_probs, _, _ = model.evaluate(state.replace(params=params), seen)
         return -policy_gradient.weighted_mean(log_probs, weights)
 
@@ -192,7 +194,7 @@ class LOLA(PolicyGradient):
     def update(
         self,
         traj: Sample,
-        last_obs: Any,
+        last_obs: PyTree,
         state: TrainingState,
         memory: MemoryState,
         *,
@@ -224,7 +226,7 @@ class LOLA(PolicyGradient):
             )
         told, key = context, jax.random.fold_in(state.key, 0)
 
-        def loss(params: Any) -> tuple[jax.Array, Stats]:
+        def loss(params: PyTree) -> tuple[jax.Array, Stats]:
             losses, stats = told.each(lambda one: self.loss(params, state, one, key))
             return jnp.mean(losses), jax.tree.map(jnp.mean, stats)
 
@@ -247,8 +249,12 @@ class LOLA(PolicyGradient):
         return where(changes, learnt, state), memory, stats
 
     def loss(  # pyright: ignore[reportIncompatibleMethodOverride]
-        self, params: Any, state: TrainingState, context: Context, key: jax.Array
-    ) -> tuple[jax.Array, Stats]:
+        self,
+        params: PyTree,
+        state: TrainingState,
+        context: Context,
+        key: Key[Array, ""],
+    ) -> tuple[Float[Array, ""], Stats]:
         """Returns (-own objective after the look-ahead + value_coeff * value error, its
         parts) against one opponent.
 

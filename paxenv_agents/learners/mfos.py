@@ -1,7 +1,9 @@
 """Model-free opponent shaping, the sampled form: a meta policy steers an inner one."""
 
 import dataclasses
-from typing import Any, ClassVar
+from typing import ClassVar
+
+from jaxtyping import PyTree
 
 from paxenv_agents.learners.config import LearnerConfig
 from paxenv_agents.learners.policy_gradient import PolicyGradient
@@ -75,6 +77,6 @@ class MFOS(PolicyGradient):
             module_class=ModelFreeShaperNetwork,
         )
 
-    def policy_params(self, params: Any) -> Any:
+    def policy_params(self, params: PyTree) -> PyTree:
         """Returns the parameters without those that only the value reads."""
         return self.actor_critic.policy_params(params)

@@ -1,10 +1,8 @@
 """How a batch `[T, E, ...]` is split into the minibatches of an update."""
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Int, Key
+from jaxtyping import Array, Int, Key, PyTree
 
 from paxenv.wording import counted
 
@@ -96,7 +94,7 @@ def of_games(
     return games.reshape(groups.shape[0], -1)
 
 
-def take(batch: Any, index: Int[Array, " part"], axis: int) -> Any:
+def take(batch: PyTree, index: Int[Array, " part"], axis: int) -> PyTree:
     """Returns the part of every leaf of `batch` at `index` along `axis`.
 
     An index of the whole axis, which comes from `indices` in order, costs nothing.

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Self
 
 import jax
 import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Key, PyTree
 
 from paxenv import missing, spaces
 from paxenv.environment import where
@@ -19,6 +20,7 @@ from paxenv_agents.networks import feed_forward, options
 from paxenv_agents.registry import PairingError
 from paxenv_agents.types import (
     Hyperparameters,
+    KeyLike,
     MemoryState,
     Sample,
     Stats,
@@ -131,21 +133,23 @@ class OffPolicy(Learner):
     # What a learner writes.
 
     @abc.abstractmethod
-    def init_params(self, key: jax.Array) -> Any:
+    def init_params(self, key: KeyLike) -> PyTree:
         """Returns fresh parameters, with those of the target networks."""
 
     @abc.abstractmethod
-    def init_opt_state(self, params: Any) -> Any:
+    def init_opt_state(self, params: PyTree) -> PyTree:
         """Returns fresh states of the optimisers."""
 
     @abc.abstractmethod
     def learn(
-        self, key: jax.Array, state: TrainingState, batch: Minibatch
+        self, key: Key[Array, ""], state: TrainingState, batch: Minibatch
     ) -> tuple[TrainingState, Stats]:
         """Takes one gradient step and returns (state, stats); no target changes."""
 
     @abc.abstractmethod
-    def with_targets(self, state: TrainingState, tau: jax.Array) -> TrainingState:
+    def with_targets(
+        self, state: TrainingState, tau: Float[Array, ""]
+    ) -> TrainingState:
         """Returns the state with its target networks moved by a share `tau`."""
 
     # What every learner has.
@@ -169,7 +173,7 @@ class OffPolicy(Learner):
         """Returns the traced hyperparameters as the config sets them."""
         return self.traced("learning_rate", "gamma", "tau", "max_grad_norm")
 
-    def init_state(self, key: jax.Array) -> TrainingState:
+    def init_state(self, key: KeyLike) -> TrainingState:
         ring = replay.empty(self.example_row(), self.config.capacity)
         return super().init_state(key).replace(replay=ring)
 
@@ -192,12 +196,12 @@ class OffPolicy(Learner):
             valid=no,
         )
 
-    def warming_up(self, state: TrainingState) -> jax.Array:
+    def warming_up(self, state: TrainingState) -> Bool[Array, ""]:
         """Returns whether actions are still random, as a bool scalar."""
         return state.timesteps < self.config.warmup
 
     def update(
-        self, traj: Sample, last_obs: Any, state: TrainingState, memory: MemoryState
+        self, traj: Sample, last_obs: PyTree, state: TrainingState, memory: MemoryState
     ) -> tuple[TrainingState, MemoryState, Stats]:
         """Keeps `traj`, `[T, E, ...]`, learns what is due; returns (state, memory,
         stats).
@@ -221,7 +225,7 @@ class OffPolicy(Learner):
 
     @structure.compiled_method
     def _learnt(
-        self, traj: Sample, last_obs: Any, state: TrainingState
+        self, traj: Sample, last_obs: PyTree, state: TrainingState
     ) -> tuple[TrainingState, Any]:
         """Returns (state, stats), these `Flagged` where no gradient step was due."""
         new = replay.transitions(traj, last_obs)
@@ -290,7 +294,7 @@ class OffPolicy(Learner):
         return state.replace(key=jax.random.fold_in(state.key, 2)), stats
 
 
-def mixed(online: Any, target: Any, tau: jax.Array) -> Any:
+def mixed(online: PyTree, target: PyTree, tau: Float[Array, ""]) -> PyTree:
     """Returns tau * online + (1 - tau) * target; at tau = 1 exactly the online ones."""
     return jax.tree.map(
         lambda p, t: jnp.where(tau == 1.0, p, tau * p + (1.0 - tau) * t), online, target

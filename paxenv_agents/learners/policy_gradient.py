@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Self
 import jax
 import jax.numpy as jnp
 from flax import linen as nn
+from jaxtyping import Array, Float, Int, Num, PyTree
 
 from paxenv import keys
 from paxenv.environment import where
@@ -20,6 +21,7 @@ from paxenv_agents.networks.actor_critic import ActorCritic, Law
 from paxenv_agents.ops import multistep, policy_gradient
 from paxenv_agents.types import (
     Hyperparameters,
+    KeyLike,
     MemoryState,
     Sample,
     Stats,
@@ -192,11 +194,11 @@ class PolicyGradient(Learner):
             *("value_coeff", "max_grad_norm", *self.config.loss.hyper),
         )
 
-    def init_params(self, key: jax.Array) -> Any:
+    def init_params(self, key: KeyLike) -> PyTree:
         """Returns fresh parameters of the network; consumes the key."""
         return self.actor_critic.init(key)
 
-    def init_state(self, key: jax.Array) -> TrainingState:
+    def init_state(self, key: KeyLike) -> TrainingState:
         self.config.check_plan()
         return super().init_state(key)
 
@@ -204,7 +206,7 @@ class PolicyGradient(Learner):
     def hidden_size(self) -> int:
         return self.actor_critic.opening().shape[-1]
 
-    def init_hidden(self, num_envs: int) -> jax.Array:
+    def init_hidden(self, num_envs: int) -> Float[Array, "E H"]:
         return jnp.tile(self.actor_critic.opening(), (num_envs, 1))
 
     def reset_memory(self, memory: MemoryState, eval: bool = False) -> MemoryState:
@@ -218,14 +220,14 @@ class PolicyGradient(Learner):
         return memory.replace(hidden=hidden)
 
     def forward(
-        self, params: Any, obs: Any, hidden: jax.Array
-    ) -> tuple[Law, jax.Array, jax.Array]:
+        self, params: PyTree, obs: PyTree, hidden: Float[Array, " H"]
+    ) -> tuple[Law, Float[Array, ""], Float[Array, " H"]]:
         """Returns (law of the actions, value, next hidden) for one observation."""
         return self.actor_critic.forward(params, obs, hidden)
 
     def policy(
-        self, state: TrainingState, obs: Any, memory: MemoryState
-    ) -> tuple[jax.Array, TrainingState, MemoryState]:
+        self, state: TrainingState, obs: PyTree, memory: MemoryState
+    ) -> tuple[Num[Array, "*action"], TrainingState, MemoryState]:
         """Chooses one action and returns (action in its space, state, memory).
 
         Draws from `fold_in(memory.key, 0)`. `memory.extras` holds the log-probability
@@ -238,10 +240,14 @@ class PolicyGradient(Learner):
         key = keys.fold_in(memory.key, 1)
         return action, state, memory.replace(hidden=hidden, key=key, extras=extras)
 
-    def value(self, state: TrainingState, obs: Any, memory: MemoryState) -> jax.Array:
+    def value(
+        self, state: TrainingState, obs: PyTree, memory: MemoryState
+    ) -> Float[Array, ""]:
         return self.forward(state.params, obs, memory.hidden)[1]
 
-    def batch_value(self, state: TrainingState, obs: Any, memory: MemoryState) -> Any:
+    def batch_value(
+        self, state: TrainingState, obs: PyTree, memory: MemoryState
+    ) -> Float[Array, " E"]:
         """`value` over games; a batch of several groups keeps them apart."""
         num_games = memory.hidden.shape[0]
         size = self.group_size(num_games)
@@ -253,20 +259,24 @@ class PolicyGradient(Learner):
 
     def evaluate(
         self, state: TrainingState, sample: Sample
-    ) -> tuple[jax.Array, jax.Array, jax.Array]:
+    ) -> tuple[Float[Array, "T E"], Float[Array, "T E"], Float[Array, "T E"]]:
         return self.actor_critic.evaluate(state.params, sample)
 
     # Learning.
 
     def loss(
-        self, params: Any, state: TrainingState, batch: Batch, entropy_coeff: jax.Array
-    ) -> tuple[jax.Array, Stats]:
+        self,
+        params: PyTree,
+        state: TrainingState,
+        batch: Batch,
+        entropy_coeff: Float[Array, ""],
+    ) -> tuple[Float[Array, ""], Stats]:
         """Returns (the loss of `config.loss`, its parts) of a batch."""
         evaluated = self.evaluate(state.replace(params=params), batch.sample)
         return self.config.loss(evaluated, batch, state.hyper, entropy_coeff)
 
     def make_batch(
-        self, traj: Sample, last_obs: Any, state: TrainingState, memory: MemoryState
+        self, traj: Sample, last_obs: PyTree, state: TrainingState, memory: MemoryState
     ) -> Batch:
         """Returns what the loss reads of a trajectory: advantages and value targets.
 
@@ -305,7 +315,7 @@ class PolicyGradient(Learner):
 
     @structure.compiled_method
     def update(
-        self, traj: Sample, last_obs: Any, state: TrainingState, memory: MemoryState
+        self, traj: Sample, last_obs: PyTree, state: TrainingState, memory: MemoryState
     ) -> tuple[TrainingState, MemoryState, Stats]:
         """Learns from `traj`, `[T, E, ...]`, and returns (state, memory, stats).
 
@@ -374,7 +384,9 @@ class PolicyGradient(Learner):
         )
         return (params, opt_state), {**stats, "grad_norm": norm, "learning_rate": rate}
 
-    def learning_rate(self, hyper: Hyperparameters, step: jax.Array) -> jax.Array:
+    def learning_rate(
+        self, hyper: Hyperparameters, step: Int[Array, ""]
+    ) -> Float[Array, ""]:
         """Returns the rate of optimiser step number `step`, counted from 0."""
         config, start = self.config, hyper["learning_rate"]
         if config.learning_rate_end is None:
@@ -384,7 +396,7 @@ class PolicyGradient(Learner):
         share = learner.share_of_steps(step, num_steps)
         return learner.linear(start, config.learning_rate_end, share)
 
-    def entropy_coeff(self, state: TrainingState) -> jax.Array:
+    def entropy_coeff(self, state: TrainingState) -> Float[Array, ""]:
         """Returns the entropy weight of this update."""
         config, start = self.config, state.hyper["entropy_coeff"]
         if config.entropy_coeff_end is None:

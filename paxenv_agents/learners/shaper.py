@@ -1,7 +1,9 @@
 """SHAPER: a recurrent policy that remembers its co-player's learning."""
 
 import dataclasses
-from typing import Any, ClassVar
+from typing import ClassVar
+
+from jaxtyping import PyTree
 
 from paxenv_agents.learners.config import LearnerConfig
 from paxenv_agents.learners.policy_gradient import PolicyGradient
@@ -64,6 +66,6 @@ class Shaper(PolicyGradient):
             num_games=self.num_games,
         )
 
-    def policy_params(self, params: Any) -> Any:
+    def policy_params(self, params: PyTree) -> PyTree:
         """Returns the parameters without those that only the value reads."""
         return self.actor_critic.policy_params(params)

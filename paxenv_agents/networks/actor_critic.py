@@ -13,6 +13,7 @@ import gymnasium
 import jax
 import jax.numpy as jnp
 from flax import linen as nn
+from jaxtyping import Array, Float, PyTree
 
 from paxenv import keys, spaces
 from paxenv_agents import structure
@@ -27,7 +28,7 @@ from paxenv_agents.networks.options import NetworkConfig
 from paxenv_agents.networks.recurrent import Memory, RecurrentActorCritic
 from paxenv_agents.ops.lookup import look_up
 from paxenv_agents.registry import PairingError
-from paxenv_agents.types import Sample
+from paxenv_agents.types import KeyLike, Sample
 
 #: The distribution of the actions at some observations.
 Law = ActionDistribution | TabularDistribution
@@ -56,34 +57,38 @@ class ActorCritic(abc.ABC):
         return False
 
     @abc.abstractmethod
-    def init(self, key: jax.Array) -> Any:
+    def init(self, key: KeyLike) -> PyTree:
         """Returns fresh parameters; consumes the key."""
 
     @abc.abstractmethod
-    def opening(self) -> jax.Array:
+    def opening(self) -> Float[Array, " H"]:
         """Returns the hidden state `[H]` with which a trial opens."""
 
     @abc.abstractmethod
-    def next_episode(self, params: Any, hidden: jax.Array) -> jax.Array:
+    def next_episode(
+        self, params: PyTree, hidden: Float[Array, " H"]
+    ) -> Float[Array, " H"]:
         """Returns the hidden state `[H]` with which the next inner episode opens."""
 
-    def policy_params(self, params: Any) -> Any:
+    def policy_params(self, params: PyTree) -> PyTree:
         """Returns the parameters without those that only the value reads."""
         return params
 
     @abc.abstractmethod
     def forward(
-        self, params: Any, obs: Any, hidden: jax.Array
-    ) -> tuple[Law, jax.Array, jax.Array]:
+        self, params: PyTree, obs: PyTree, hidden: Float[Array, " H"]
+    ) -> tuple[Law, Float[Array, ""], Float[Array, " H"]]:
         """Returns (law of the actions, value, next hidden `[H]`) of an observation."""
 
     @abc.abstractmethod
-    def outputs(self, params: Any, sample: Sample) -> tuple[Law, jax.Array]:
+    def outputs(
+        self, params: PyTree, sample: Sample
+    ) -> tuple[Law, Float[Array, "T E"]]:
         """Returns (law of the actions, values), both `[T, E]`, of experience."""
 
     def evaluate(
-        self, params: Any, sample: Sample
-    ) -> tuple[jax.Array, jax.Array, jax.Array]:
+        self, params: PyTree, sample: Sample
+    ) -> tuple[Float[Array, "T E"], Float[Array, "T E"], Float[Array, "T E"]]:
         """Returns (log_probs, values, entropies), each `[T, E]`, of experience."""
         law, values = self.outputs(params, sample)
         return law.log_prob(sample.actions), values, law.entropy()
@@ -92,24 +97,28 @@ class ActorCritic(abc.ABC):
 class FeedForward(ActorCritic):
     """A network of what is seen alone; its hidden state is empty."""
 
-    def init(self, key: jax.Array) -> Any:
+    def init(self, key: KeyLike) -> PyTree:
         return feed_forward.init(self.module, key, self.observation_space)
 
-    def opening(self) -> jax.Array:
+    def opening(self) -> Float[Array, " H"]:
         return jnp.zeros(0, jnp.float32)
 
-    def next_episode(self, params: Any, hidden: jax.Array) -> jax.Array:
+    def next_episode(
+        self, params: PyTree, hidden: Float[Array, " H"]
+    ) -> Float[Array, " H"]:
         return hidden
 
     def forward(
-        self, params: Any, obs: Any, hidden: jax.Array
-    ) -> tuple[Law, jax.Array, jax.Array]:
+        self, params: PyTree, obs: PyTree, hidden: Float[Array, " H"]
+    ) -> tuple[Law, Float[Array, ""], Float[Array, " H"]]:
         return *self._read(params, obs), hidden
 
-    def outputs(self, params: Any, sample: Sample) -> tuple[Law, jax.Array]:
+    def outputs(
+        self, params: PyTree, sample: Sample
+    ) -> tuple[Law, Float[Array, "T E"]]:
         return self._read(params, sample.observations)
 
-    def _read(self, params: Any, observations: Any) -> tuple[Law, jax.Array]:
+    def _read(self, params: PyTree, observations: PyTree) -> tuple[Law, jax.Array]:
         """Returns (law of the actions, values) of observations `[..., *space]`."""
         module, space = self.module, self.observation_space
         if not feed_forward.few_states(space):
@@ -148,23 +157,25 @@ class Recurrent(ActorCritic):
     def mixes_games(self) -> bool:
         return self.module.context != "nothing"
 
-    def init(self, key: jax.Array) -> Any:
+    def init(self, key: KeyLike) -> PyTree:
         features = jnp.zeros(feed_forward.num_features(self.observation_space))
         hidden = jnp.zeros(self.module.hidden_size)
         return self.module.init(keys.typed(key), hidden, features)["params"]
 
-    def opening(self) -> jax.Array:
+    def opening(self) -> Float[Array, " H"]:
         return self.memory.opening(self.module)
 
-    def next_episode(self, params: Any, hidden: jax.Array) -> jax.Array:
+    def next_episode(
+        self, params: PyTree, hidden: Float[Array, " H"]
+    ) -> Float[Array, " H"]:
         return self.memory.next_episode(self.module, params, hidden)
 
-    def policy_params(self, params: Any) -> Any:
+    def policy_params(self, params: PyTree) -> PyTree:
         return self.module.policy_params(params)
 
     def forward(
-        self, params: Any, obs: Any, hidden: jax.Array
-    ) -> tuple[Law, jax.Array, jax.Array]:
+        self, params: PyTree, obs: PyTree, hidden: Float[Array, " H"]
+    ) -> tuple[Law, Float[Array, ""], Float[Array, " H"]]:
         features = feed_forward.features(obs, self.observation_space)
         read = self.module.apply({"params": params}, hidden, features)
         outputs, value, after = cast(tuple[jax.Array, jax.Array, jax.Array], read)
@@ -172,8 +183,8 @@ class Recurrent(ActorCritic):
 
     @structure.compiled_method
     def evaluate(
-        self, params: Any, sample: Sample
-    ) -> tuple[jax.Array, jax.Array, jax.Array]:
+        self, params: PyTree, sample: Sample
+    ) -> tuple[Float[Array, "T E"], Float[Array, "T E"], Float[Array, "T E"]]:
         """Returns (log_probs, values, entropies), each `[T, E]`, of a sequence.
 
         Reads `hiddens[0]`, `valid` and `inner_ends`. Where a step was not played the
@@ -181,7 +192,9 @@ class Recurrent(ActorCritic):
         """
         return super().evaluate(params, sample)
 
-    def outputs(self, params: Any, sample: Sample) -> tuple[Law, jax.Array]:
+    def outputs(
+        self, params: PyTree, sample: Sample
+    ) -> tuple[Law, Float[Array, "T E"]]:
         module, variables = self.module, {"params": params}
         features = feed_forward.features(sample.observations, self.observation_space)
         encoded = module.apply(variables, features, method="encode")
@@ -205,7 +218,7 @@ class Recurrent(ActorCritic):
         outputs, values = cast(tuple[jax.Array, jax.Array], read)
         return ActionDistribution(self.distribution, outputs), values
 
-    def _stepped(self, params: Any, hidden: jax.Array, encoded: Any) -> jax.Array:
+    def _stepped(self, params: PyTree, hidden: jax.Array, encoded: Any) -> jax.Array:
         """Returns the hidden states `[E, H]` of E games after one more step."""
 
         def step(hidden: jax.Array, encoded: Any) -> jax.Array:
@@ -220,7 +233,7 @@ class Recurrent(ActorCritic):
         return after.reshape(hidden.shape)
 
 
-def in_groups(tree: Any, size: int) -> Any:
+def in_groups(tree: PyTree, size: int) -> PyTree:
     """Folds leaves `[E, ...]` to `[groups, size, ...]`."""
     return jax.tree.map(
         lambda x: x.reshape(x.shape[0] // size, size, *x.shape[1:]), tree

@@ -8,6 +8,7 @@ from typing import Any, cast
 import jax
 import jax.numpy as jnp
 from flax import linen as nn
+from jaxtyping import Array, Float, PyTree
 
 from paxenv_agents.agent import GAMES
 from paxenv_agents.networks import feed_forward
@@ -17,7 +18,7 @@ class Alone(nn.Module):
     """A game keeps to itself."""
 
     @nn.compact
-    def __call__(self, hidden: jax.Array) -> jax.Array:
+    def __call__(self, hidden: Float[Array, "*batch H"]) -> Float[Array, "*batch H"]:
         return hidden
 
 
@@ -25,7 +26,7 @@ class Average(nn.Module):
     """Half of a hidden state is the mean over the games; one game keeps its own."""
 
     @nn.compact
-    def __call__(self, hidden: jax.Array) -> jax.Array:
+    def __call__(self, hidden: Float[Array, "*batch H"]) -> Float[Array, "*batch H"]:
         if not in_company():
             return hidden
         return hidden / 2 + jax.lax.pmean(hidden, GAMES) / 2
@@ -43,7 +44,7 @@ class Attention(nn.Module):
     """
 
     @nn.compact
-    def __call__(self, hidden: jax.Array) -> jax.Array:
+    def __call__(self, hidden: Float[Array, "*batch H"]) -> Float[Array, "*batch H"]:
         size = hidden.shape[-1]
         seen = nn.LayerNorm(name="norm_in")(hidden)
         query, key, value = (
@@ -119,7 +120,7 @@ class RecurrentActorCritic(nn.Module):
         """Length H of a hidden state."""
         return self.num_units * self.gru_size
 
-    def policy_params(self, params: Any) -> Any:
+    def policy_params(self, params: PyTree) -> PyTree:
         """Returns the parameters without those that only the value reads."""
         skipped = {"value_head"}
         if self.num_units > 1:
@@ -147,17 +148,25 @@ class RecurrentActorCritic(nn.Module):
             self.scales = self.param("scales", zeros, (self.num_scales,), jnp.float32)
 
     def __call__(
-        self, hidden: jax.Array, features: jax.Array
-    ) -> tuple[jax.Array, jax.Array, jax.Array]:
+        self, hidden: Float[Array, "*batch H"], features: Float[Array, "*batch F"]
+    ) -> tuple[
+        Float[Array, "*batch A"], Float[Array, "*batch"], Float[Array, "*batch H"]
+    ]:
         """Returns (outputs `[..., A]`, value `[...]`, next hidden `[..., H]`)."""
         hidden = self.step(hidden, self.encode(features))
         return *self.outputs(hidden), hidden
 
-    def encode(self, features: jax.Array) -> tuple[jax.Array, ...]:
+    def encode(
+        self, features: Float[Array, "*batch F"]
+    ) -> tuple[Float[Array, "*batch W"], ...]:
         """Returns what each cell reads of features `[..., F]`."""
         return tuple(encoder(features) for encoder in self.encoders)
 
-    def step(self, hidden: jax.Array, encoded: tuple[jax.Array, ...]) -> jax.Array:
+    def step(
+        self,
+        hidden: Float[Array, "*batch H"],
+        encoded: tuple[Float[Array, "*batch W"], ...],
+    ) -> Float[Array, "*batch H"]:
         """Returns the hidden state `[..., H]` after one more step."""
         parts = jnp.split(hidden, len(self.cells), axis=-1)
         return jnp.concatenate(
@@ -170,7 +179,9 @@ class RecurrentActorCritic(nn.Module):
             axis=-1,
         )
 
-    def outputs(self, hidden: jax.Array) -> tuple[jax.Array, jax.Array]:
+    def outputs(
+        self, hidden: Float[Array, "*batch H"]
+    ) -> tuple[Float[Array, "*batch A"], Float[Array, "*batch"]]:
         """Returns (outputs of the policy `[..., A]`, value `[...]`)."""
         policy = self.policy_head(hidden[..., : self.gru_size])
         if self.num_scales:
@@ -207,24 +218,32 @@ class ModelFreeShaperNetwork(RecurrentActorCritic):
         self.steering = nn.Dense(self.gru_size)
 
     def __call__(
-        self, hidden: jax.Array, features: jax.Array
-    ) -> tuple[jax.Array, jax.Array, jax.Array]:
+        self, hidden: Float[Array, "*batch H"], features: Float[Array, "*batch F"]
+    ) -> tuple[
+        Float[Array, "*batch A"], Float[Array, "*batch"], Float[Array, "*batch H"]
+    ]:
         """Returns (outputs `[..., A]`, value `[...]`, next hidden `[..., 4 * G]`)."""
         outputs, value, after = super().__call__(hidden, features)
         self.steered(after)  # So that `init` makes its parameters too.
         return outputs, value, after
 
-    def step(self, hidden: jax.Array, encoded: tuple[jax.Array, ...]) -> jax.Array:
+    def step(
+        self,
+        hidden: Float[Array, "*batch H"],
+        encoded: tuple[Float[Array, "*batch W"], ...],
+    ) -> Float[Array, "*batch H"]:
         """Returns the hidden state after one more step; `th` is as it was."""
         units, th = jnp.split(hidden, [self.num_units * self.gru_size], axis=-1)
         return jnp.concatenate([super().step(units, encoded), th], axis=-1)
 
-    def steered(self, hidden: jax.Array) -> jax.Array:
+    def steered(self, hidden: Float[Array, "*batch H"]) -> Float[Array, "*batch G"]:
         """Returns the next `th`, `[..., G]`: a sigmoid of what the meta unit holds."""
         meta = jnp.split(hidden, NUM_PARTS, axis=-1)[2]
         return jax.nn.sigmoid(self.steering(meta))
 
-    def outputs(self, hidden: jax.Array) -> tuple[jax.Array, jax.Array]:
+    def outputs(
+        self, hidden: Float[Array, "*batch H"]
+    ) -> tuple[Float[Array, "*batch A"], Float[Array, "*batch"]]:
         """Returns (outputs of the policy `[..., A]`, value `[...]`)."""
         actor, critic, _, th = jnp.split(hidden, NUM_PARTS, axis=-1)
         # The policy's head reads the first units, the value's the last.
@@ -234,14 +253,17 @@ class ModelFreeShaperNetwork(RecurrentActorCritic):
 class Memory(abc.ABC):
     """How long a hidden state is remembered. Rules are static and hashable."""
 
-    def opening(self, module: RecurrentActorCritic) -> jax.Array:
+    def opening(self, module: RecurrentActorCritic) -> Float[Array, " H"]:
         """Returns the hidden state `[H]` with which a trial opens."""
         return jnp.zeros(module.hidden_size, jnp.float32)
 
     @abc.abstractmethod
     def next_episode(
-        self, module: RecurrentActorCritic, params: Any, hidden: jax.Array
-    ) -> jax.Array:
+        self,
+        module: RecurrentActorCritic,
+        params: PyTree,
+        hidden: Float[Array, " part"],
+    ) -> Float[Array, " part"]:
         """Returns the hidden state `[H]` with which the next inner episode opens.
 
         Args:
@@ -256,8 +278,11 @@ class OfEpisode(Memory):
     """A hidden state is 0 at the opening of every inner episode."""
 
     def next_episode(
-        self, module: RecurrentActorCritic, params: Any, hidden: jax.Array
-    ) -> jax.Array:
+        self,
+        module: RecurrentActorCritic,
+        params: PyTree,
+        hidden: Float[Array, " part"],
+    ) -> Float[Array, " part"]:
         return jnp.zeros_like(hidden)
 
 
@@ -266,8 +291,11 @@ class OfTrial(Memory):
     """A hidden state is 0 only at the opening of a trial."""
 
     def next_episode(
-        self, module: RecurrentActorCritic, params: Any, hidden: jax.Array
-    ) -> jax.Array:
+        self,
+        module: RecurrentActorCritic,
+        params: PyTree,
+        hidden: Float[Array, " part"],
+    ) -> Float[Array, " part"]:
         return hidden
 
 
@@ -283,14 +311,17 @@ class Steered(Memory):
 
     of_meta: Memory
 
-    def opening(self, module: RecurrentActorCritic) -> jax.Array:
+    def opening(self, module: RecurrentActorCritic) -> Float[Array, " H"]:
         size = module.gru_size
         empty = jnp.zeros((NUM_PARTS - 1) * size, jnp.float32)
         return jnp.concatenate([empty, jnp.ones(size, jnp.float32)])
 
     def next_episode(
-        self, module: RecurrentActorCritic, params: Any, hidden: jax.Array
-    ) -> jax.Array:
+        self,
+        module: RecurrentActorCritic,
+        params: PyTree,
+        hidden: Float[Array, " part"],
+    ) -> Float[Array, " part"]:
         steered: Any = module.apply({"params": params}, hidden, method="steered")
         actor, critic, meta, _ = jnp.split(hidden, NUM_PARTS, axis=-1)
         meta = self.of_meta.next_episode(module, params, meta)

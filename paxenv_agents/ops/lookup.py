@@ -2,9 +2,12 @@
 
 import jax
 import jax.numpy as jnp
+from jaxtyping import Array, Float
 
 
-def look_up(one_hot: jax.Array, table: jax.Array) -> jax.Array:
+def look_up(
+    one_hot: Float[Array, "*batch S"], table: Float[Array, "S ..."]
+) -> Float[Array, "..."]:
     """Returns rows `[..., *row]` of a table `[S, *row]`, `*row` of at most one axis.
 
     Args:

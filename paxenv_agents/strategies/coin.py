@@ -5,11 +5,12 @@ import dataclasses
 import functools
 from typing import Any, Self
 
-import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Num, PyTree
 
 from paxenv import keys
+from paxenv.environment import Environment
 from paxenv_agents.agent import Agent
 from paxenv_agents.strategies.coin_sight import CoinSight
 from paxenv_agents.types import MemoryState, TrainingState
@@ -42,7 +43,7 @@ class CoinPolicy(Agent):
     sight: CoinSight
 
     @classmethod
-    def for_seat(cls, env: Any, player: int, **fields: Any) -> Self:
+    def for_seat(cls, env: Environment, player: int, **fields: Any) -> Self:
         """Reads where coins and players are in the seat's observations."""
         return super().for_seat(
             env, player, **{"sight": CoinSight.of(env, player), **fields}
@@ -66,8 +67,8 @@ class CoinPolicy(Agent):
         return np.array([[(c[0], c[-1]) for c in row] for row in rows], np.int32)
 
     def policy(
-        self, state: TrainingState, obs: Any, memory: MemoryState
-    ) -> tuple[jax.Array, TrainingState, MemoryState]:
+        self, state: TrainingState, obs: PyTree, memory: MemoryState
+    ) -> tuple[Num[Array, "*action"], TrainingState, MemoryState]:
         own, other = self.sight.coins(obs)
         table = self._table
         if self.greedy or (table[..., 0] == table[..., 1]).all():

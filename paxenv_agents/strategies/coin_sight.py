@@ -6,6 +6,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Int, PyTree
 
 from paxenv.envs import coin_rules
 from paxenv.envs.coin_game import CoinGame
@@ -54,7 +55,7 @@ class CoinSight:
             )
         return cls(env, player)
 
-    def coins(self, obs: Any) -> tuple[jax.Array, jax.Array]:
+    def coins(self, obs: PyTree) -> tuple[Int[Array, ""], Int[Array, ""]]:
         """Returns the cells of the own and of the other's coin, relative to oneself.
 
         A relative cell is `(rows up mod height) * width + (columns right mod width)`;
