@@ -25,7 +25,7 @@ TEXTS = sorted(
 ROOMS = {
     "paxenv_agents": (
         *("ops", "types", "structure", "agent", "registry", "networks", "engine"),
-        *("strategies", "from_function", "learners", "exact", "catalogue", "weights"),
+        *("strategies", "learners", "exact", "catalogue", "weights"),
         *("testing", "opponents"),
     ),
     "runners": (

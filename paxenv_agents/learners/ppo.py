@@ -1,4 +1,4 @@
-"""Proximal policy optimisation."""
+"""Proximal policy optimisation, without a memory and with one."""
 
 import dataclasses
 from typing import ClassVar
@@ -6,6 +6,8 @@ from typing import ClassVar
 from paxenv_agents.learners.config import LearnerConfig
 from paxenv_agents.learners.losses import Clipped
 from paxenv_agents.learners.policy_gradient import PolicyGradient
+from paxenv_agents.networks.actor_critic import Recurrent, make_recurrent
+from paxenv_agents.networks.recurrent import OfEpisode
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,3 +72,54 @@ class PPO(PolicyGradient):
     config: PPOConfig = PPOConfig()
 
     config_class: ClassVar[type[LearnerConfig]] = PPOConfig
+
+
+@dataclasses.dataclass(frozen=True)
+class RecurrentPPOConfig(PPOConfig):
+    """Options of recurrent PPO: those of `PPOConfig` except `tabular`, and one more.
+
+    `hidden_sizes` are the widths of the encoder before the recurrent units (`()`: the
+    units read the features), and a minibatch is of whole games.
+
+    Attributes:
+        gru_size: Gated recurrent units, of the policy and the value each if
+            `shared_torso` is off.
+    """
+
+    hidden_sizes: tuple[int, ...] = (64,)
+    gru_size: int = 64
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.tabular:
+            raise ValueError(
+                "tabular must be False for a recurrent policy: it is no table of states"
+            )
+
+
+@dataclasses.dataclass(frozen=True)
+class RecurrentPPO(PolicyGradient):
+    """PPO whose policy and value read a gated recurrent unit.
+
+    `memory.hidden` is the unit's state, 0 at the opening of every inner episode. A loss
+    plays its sequence again from the first stored state, clears the state where an
+    inner episode ends, passes over steps that were not played, and is differentiated
+    through all of it. An update keeps the memory: where a game goes on, its first state
+    of the next batch was made by the parameters before the update.
+
+    Source: Schulman et al. (2017) for the loss, as `PPO`; Hausknecht & Stone, Deep
+    Recurrent Q-Learning for Partially Observable MDPs (2015), for sequences that open
+    with a stored state.
+    """
+
+    config: RecurrentPPOConfig = RecurrentPPOConfig()
+
+    recurrent: ClassVar[bool] = True
+    stores_hiddens: ClassVar[str] = "first"
+    config_class: ClassVar[type[LearnerConfig]] = RecurrentPPOConfig
+
+    @property
+    def actor_critic(self) -> Recurrent:
+        return make_recurrent(
+            self.observation_space, self.distribution, self.config, OfEpisode()
+        )

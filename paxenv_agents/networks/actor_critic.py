@@ -26,7 +26,7 @@ from paxenv_agents.networks.distributions import (
 )
 from paxenv_agents.networks.options import NetworkConfig
 from paxenv_agents.networks.recurrent import Memory, RecurrentActorCritic
-from paxenv_agents.ops.lookup import look_up
+from paxenv_agents.ops.categorical import look_up
 from paxenv_agents.registry import PairingError
 from paxenv_agents.types import KeyLike, Sample
 

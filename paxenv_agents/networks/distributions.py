@@ -20,7 +20,7 @@ from jaxtyping import Array, Float, Key, Num
 
 from paxenv import keys
 from paxenv_agents.ops import categorical, gaussian
-from paxenv_agents.ops.lookup import look_up
+from paxenv_agents.ops.categorical import look_up
 from paxenv_agents.registry import PairingError
 
 #: Standard deviation of a fresh policy over a Box, in half-widths of the Box (before

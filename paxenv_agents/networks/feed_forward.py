@@ -21,7 +21,7 @@ from jax.nn.initializers import Initializer
 from jaxtyping import Array, Float, Num, PyTree
 
 from paxenv import spaces
-from paxenv_agents.ops.lookup import look_up
+from paxenv_agents.ops.categorical import look_up
 from paxenv_agents.types import KeyLike
 
 #: What keeps a reflection finite where its Gaussian vector is 0.

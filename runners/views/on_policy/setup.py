@@ -8,8 +8,7 @@ from gymnasium.vector import VectorEnv
 
 import paxenv
 from paxenv_agents.agent import Agent, seated
-from paxenv_agents.learners.ppo import PPO, PPOConfig
-from paxenv_agents.learners.recurrent_ppo import RecurrentPPO, RecurrentPPOConfig
+from paxenv_agents.learners.ppo import PPO, PPOConfig, RecurrentPPO, RecurrentPPOConfig
 from paxenv_agents.networks import options
 from runners.session.runner_config import game_of, params_of
 from runners.views.on_policy.host import as_vector_env
