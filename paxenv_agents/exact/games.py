@@ -17,7 +17,7 @@ Scalar = float | Float[Array, ""]
 Values = Callable[[Params], Sequence[jax.Array]]
 
 
-def from_losses(*losses: Callable[[Params], jax.Array]) -> Values:
+def from_losses(*losses: Callable[[Params], Float[Array, ""]]) -> Values:
     """Returns the game in which each player makes its own loss small.
 
     Args:
@@ -101,7 +101,7 @@ def normal_params(
     )
 
 
-def with_player(params: Params, player: int, own: jax.Array) -> Params:
+def with_player(params: Params, player: int, own: Float[Array, "..."]) -> Params:
     """Returns the parameters with those of one player replaced."""
     return (*params[:player], own, *params[player + 1 :])
 

@@ -204,7 +204,7 @@ class PolicyGradient(Learner):
 
     @property
     def hidden_size(self) -> int:
-        return self.actor_critic.opening().shape[-1]
+        return self.actor_critic.hidden_size
 
     def init_hidden(self, num_envs: int) -> Float[Array, "E H"]:
         return jnp.tile(self.actor_critic.opening(), (num_envs, 1))

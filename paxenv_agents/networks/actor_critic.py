@@ -52,6 +52,11 @@ class ActorCritic(abc.ABC):
     sequence_fields: ClassVar[tuple[str, ...]] = ()
 
     @property
+    @abc.abstractmethod
+    def hidden_size(self) -> int:
+        """Length H of a hidden state."""
+
+    @property
     def mixes_games(self) -> bool:
         """Whether what it does in a game depends on the games beside it."""
         return False
@@ -96,6 +101,10 @@ class ActorCritic(abc.ABC):
 
 class FeedForward(ActorCritic):
     """A network of what is seen alone; its hidden state is empty."""
+
+    @property
+    def hidden_size(self) -> int:
+        return 0
 
     def init(self, key: KeyLike) -> PyTree:
         return feed_forward.init(self.module, key, self.observation_space)
@@ -152,6 +161,10 @@ class Recurrent(ActorCritic):
     num_games: int | None = None
 
     sequence_fields: ClassVar[tuple[str, ...]] = ("hiddens", "valid", "inner_ends")
+
+    @property
+    def hidden_size(self) -> int:
+        return self.module.hidden_size
 
     @property
     def mixes_games(self) -> bool:

@@ -133,6 +133,15 @@ def test_every_name_takes_the_same_arguments(name):
     assert isinstance(agent, maker)
 
 
+def test_no_agent_is_more_than_three_classes_below_the_protocol():
+    classes = {name: spec.load() for name, spec in paxenv_agents.agents().items()}
+    depths = {
+        name: made_by.__mro__.index(paxenv_agents.Agent)
+        for name, made_by in classes.items()
+    }
+    assert {name: depth for name, depth in depths.items() if depth > 3} == {}
+
+
 @pytest.mark.parametrize("name", ["TitForTat", "MemoryOne", "PPO", "DQN", "AllC"])
 def test_every_name_refuses_alike(name):
     maker, needed = getattr(paxenv_agents, name), NEEDED.get(name, {})
