@@ -17,7 +17,7 @@ from paxenv_agents.learners.config import LearnerConfig
 from paxenv_agents.learners.learner import Learner
 from paxenv_agents.learners.losses import Batch
 from paxenv_agents.networks import actor_critic, distributions, feed_forward
-from paxenv_agents.networks.actor_critic import ActorCritic, Law
+from paxenv_agents.networks.actor_critic import ActorCritic, PolicyDistribution
 from paxenv_agents.ops import multistep, policy_gradient
 from paxenv_agents.types import (
     Hyperparameters,
@@ -221,8 +221,8 @@ class PolicyGradient(Learner):
 
     def forward(
         self, params: PyTree, obs: PyTree, hidden: Float[Array, " H"]
-    ) -> tuple[Law, Float[Array, ""], Float[Array, " H"]]:
-        """Returns (law of the actions, value, next hidden) for one observation."""
+    ) -> tuple[PolicyDistribution, Float[Array, ""], Float[Array, " H"]]:
+        """Returns (policy, value, next hidden) at one observation."""
         return self.actor_critic.forward(params, obs, hidden)
 
     def policy(
@@ -234,9 +234,9 @@ class PolicyGradient(Learner):
         of the action under the policy (also when `greedy`, which takes the mode, of
         several the lowest) and the value of `obs`.
         """
-        law, value, hidden = self.forward(state.params, obs, memory.hidden)
-        action = law.mode() if self.greedy else law.sample(memory.key)
-        extras = {"log_probs": law.log_prob(action), "values": value}
+        policy, value, hidden = self.forward(state.params, obs, memory.hidden)
+        action = policy.mode() if self.greedy else policy.sample(memory.key)
+        extras = {"log_probs": policy.log_prob(action), "values": value}
         key = keys.fold_in(memory.key, 1)
         return action, state, memory.replace(hidden=hidden, key=key, extras=extras)
 

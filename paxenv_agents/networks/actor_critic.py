@@ -30,8 +30,8 @@ from paxenv_agents.ops.categorical import look_up
 from paxenv_agents.registry import PairingError
 from paxenv_agents.types import KeyLike, Sample
 
-#: The distribution of the actions at some observations.
-Law = ActionDistribution | TabularDistribution
+#: A policy at some observations: the distribution of the actions.
+PolicyDistribution = ActionDistribution | TabularDistribution
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,21 +82,21 @@ class ActorCritic(abc.ABC):
     @abc.abstractmethod
     def forward(
         self, params: PyTree, obs: PyTree, hidden: Float[Array, " H"]
-    ) -> tuple[Law, Float[Array, ""], Float[Array, " H"]]:
-        """Returns (law of the actions, value, next hidden `[H]`) of an observation."""
+    ) -> tuple[PolicyDistribution, Float[Array, ""], Float[Array, " H"]]:
+        """Returns (policy, value, next hidden `[H]`) at an observation."""
 
     @abc.abstractmethod
     def outputs(
         self, params: PyTree, sample: Sample
-    ) -> tuple[Law, Float[Array, "T E"]]:
-        """Returns (law of the actions, values), both `[T, E]`, of experience."""
+    ) -> tuple[PolicyDistribution, Float[Array, "T E"]]:
+        """Returns (policy, values), both `[T, E]`, of experience."""
 
     def evaluate(
         self, params: PyTree, sample: Sample
     ) -> tuple[Float[Array, "T E"], Float[Array, "T E"], Float[Array, "T E"]]:
         """Returns (log_probs, values, entropies), each `[T, E]`, of experience."""
-        law, values = self.outputs(params, sample)
-        return law.log_prob(sample.actions), values, law.entropy()
+        policy, values = self.outputs(params, sample)
+        return policy.log_prob(sample.actions), values, policy.entropy()
 
 
 class FeedForward(ActorCritic):
@@ -119,24 +119,26 @@ class FeedForward(ActorCritic):
 
     def forward(
         self, params: PyTree, obs: PyTree, hidden: Float[Array, " H"]
-    ) -> tuple[Law, Float[Array, ""], Float[Array, " H"]]:
+    ) -> tuple[PolicyDistribution, Float[Array, ""], Float[Array, " H"]]:
         return *self._read(params, obs), hidden
 
     def outputs(
         self, params: PyTree, sample: Sample
-    ) -> tuple[Law, Float[Array, "T E"]]:
+    ) -> tuple[PolicyDistribution, Float[Array, "T E"]]:
         return self._read(params, sample.observations)
 
-    def _read(self, params: PyTree, observations: PyTree) -> tuple[Law, jax.Array]:
-        """Returns (law of the actions, values) of observations `[..., *space]`."""
+    def _read(
+        self, params: PyTree, observations: PyTree
+    ) -> tuple[PolicyDistribution, jax.Array]:
+        """Returns (policy, values) at observations `[..., *space]`."""
         module, space = self.module, self.observation_space
         if not feed_forward.few_states(space):
             outputs, values = feed_forward.apply(module, params, observations, space)
             return ActionDistribution(self.distribution, outputs), values
         outputs, values = feed_forward.tables(module, params, space)
         states = feed_forward.features(observations, space)
-        law = TabularDistribution(self.distribution, outputs, states)
-        return law, look_up(states, values)
+        policy = TabularDistribution(self.distribution, outputs, states)
+        return policy, look_up(states, values)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -188,7 +190,7 @@ class Recurrent(ActorCritic):
 
     def forward(
         self, params: PyTree, obs: PyTree, hidden: Float[Array, " H"]
-    ) -> tuple[Law, Float[Array, ""], Float[Array, " H"]]:
+    ) -> tuple[PolicyDistribution, Float[Array, ""], Float[Array, " H"]]:
         features = feed_forward.features(obs, self.observation_space)
         read = self.module.apply({"params": params}, hidden, features)
         outputs, value, after = cast(tuple[jax.Array, jax.Array, jax.Array], read)
@@ -207,7 +209,7 @@ class Recurrent(ActorCritic):
 
     def outputs(
         self, params: PyTree, sample: Sample
-    ) -> tuple[Law, Float[Array, "T E"]]:
+    ) -> tuple[PolicyDistribution, Float[Array, "T E"]]:
         module, variables = self.module, {"params": params}
         features = feed_forward.features(sample.observations, self.observation_space)
         encoded = module.apply(variables, features, method="encode")
