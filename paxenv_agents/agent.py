@@ -3,7 +3,7 @@
 import abc
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeGuard
 
 import gymnasium
 import jax
@@ -15,6 +15,9 @@ from jaxtyping import Array, Float, Int, Key, Num, PyTree
 from paxenv.environment import Environment, native
 from paxenv.params import GameParams
 from paxenv_agents.types import KeyLike, MemoryState, Sample, Stats, TrainingState
+
+#: Where an agent sits: a native game, or a plain or vector environment of Gymnasium.
+Game = Environment | gymnasium.Env | VectorEnv
 
 
 class GymnasiumSeat:
@@ -56,7 +59,7 @@ class GymnasiumSeat:
         return getattr(native[0], name)
 
 
-def seated(env: Any) -> Any:
+def seated(env: "Game | GymnasiumSeat") -> Any:
     """Returns what `from_env` reads a seat of: a native game is returned as it is.
 
     Args:
@@ -68,7 +71,7 @@ def seated(env: Any) -> Any:
     return GymnasiumSeat(env) if is_gymnasium(env) else native(env)
 
 
-def is_gymnasium(env: Any) -> bool:
+def is_gymnasium(env: object) -> TypeGuard[gymnasium.Env | VectorEnv]:
     """Returns whether an object is a plain or vector environment of Gymnasium."""
     return isinstance(env, gymnasium.Env | VectorEnv)
 
@@ -164,7 +167,7 @@ class Agent(metaclass=AgentType):
 
     @classmethod
     def from_env(
-        cls, env: Any, config: Any = None, *, player: int = 0, **options: Any
+        cls, env: Game, config: Any = None, *, player: int = 0, **options: Any
     ) -> Self:
         """Returns the agent for one seat of a game.
 

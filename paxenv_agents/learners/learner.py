@@ -10,7 +10,7 @@ import optax
 from jaxtyping import Array, Float, Int, Key, PyTree
 
 from paxenv import keys
-from paxenv_agents.agent import Agent, config_and_seat, seated
+from paxenv_agents.agent import Agent, Game, config_and_seat, seated
 from paxenv_agents.networks import options
 from paxenv_agents.ops import policy_gradient
 from paxenv_agents.types import Hyperparameters, KeyLike, MemoryState, TrainingState
@@ -46,7 +46,7 @@ class Learner(Agent):
     @classmethod
     def from_env(
         cls,
-        env: Any,
+        env: Game,
         config: Any = None,
         *,
         player: int = 0,

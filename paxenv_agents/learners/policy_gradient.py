@@ -12,6 +12,7 @@ from jaxtyping import Array, Float, Int, Num, PyTree
 from paxenv import keys
 from paxenv.environment import where
 from paxenv_agents import structure
+from paxenv_agents.agent import Game
 from paxenv_agents.learners import learner, minibatches
 from paxenv_agents.learners.config import LearnerConfig
 from paxenv_agents.learners.learner import Learner
@@ -77,7 +78,7 @@ class PolicyGradient(Learner):
     @classmethod
     def from_env(
         cls,
-        env: Any,
+        env: Game,
         config: Any = None,
         actor_class: Any = None,
         critic_class: Any = None,
