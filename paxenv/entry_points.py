@@ -6,7 +6,7 @@ A distribution offers them in its `pyproject.toml`:
     "theirs/Game-v0" = "theirs.game:make"      # make(**kwargs) -> (env, params)
 
     [project.entry-points."paxenv_agents.agents"]
-    TheirBot = "theirs.agent:TheirBot"         # has from_env(env, player, **config)
+    TheirBot = "theirs.agent:TheirBot"         # has from_env(env, *, player, **options)
 """
 
 import dataclasses

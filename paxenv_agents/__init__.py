@@ -26,12 +26,15 @@ if TYPE_CHECKING:
     from paxenv_agents.agent import Agent
     from paxenv_agents.learners.dqn import DQN, DQNConfig
     from paxenv_agents.learners.hyper import Hyper, HyperConfig
-    from paxenv_agents.learners.mfos import MFOS, MFOSConfig
     from paxenv_agents.learners.naive import Naive, NaiveConfig
-    from paxenv_agents.learners.ppo import PPO, PPOConfig
-    from paxenv_agents.learners.recurrent_ppo import RecurrentPPO, RecurrentPPOConfig
+    from paxenv_agents.learners.ppo import (
+        PPO,
+        PPOConfig,
+        RecurrentPPO,
+        RecurrentPPOConfig,
+    )
     from paxenv_agents.learners.sac import SAC, SACConfig
-    from paxenv_agents.learners.shaper import Shaper, ShaperConfig
+    from paxenv_agents.learners.shapers import MFOS, MFOSConfig, Shaper, ShaperConfig
     from paxenv_agents.strategies.memory_one import MemoryOne
     from paxenv_agents.testing import AgentCheckError, check_agent
     from paxenv_agents.types import MemoryState, Sample, TrainingState
@@ -77,21 +80,21 @@ _LAZY = {
     "DQNConfig": "paxenv_agents.learners.dqn",
     "Hyper": "paxenv_agents.learners.hyper",
     "HyperConfig": "paxenv_agents.learners.hyper",
-    "MFOS": "paxenv_agents.learners.mfos",
-    "MFOSConfig": "paxenv_agents.learners.mfos",
+    "MFOS": "paxenv_agents.learners.shapers",
+    "MFOSConfig": "paxenv_agents.learners.shapers",
     "MemoryOne": "paxenv_agents.strategies.memory_one",
     "MemoryState": "paxenv_agents.types",
     "Naive": "paxenv_agents.learners.naive",
     "NaiveConfig": "paxenv_agents.learners.naive",
     "PPO": "paxenv_agents.learners.ppo",
     "PPOConfig": "paxenv_agents.learners.ppo",
-    "RecurrentPPO": "paxenv_agents.learners.recurrent_ppo",
-    "RecurrentPPOConfig": "paxenv_agents.learners.recurrent_ppo",
+    "RecurrentPPO": "paxenv_agents.learners.ppo",
+    "RecurrentPPOConfig": "paxenv_agents.learners.ppo",
     "SAC": "paxenv_agents.learners.sac",
     "SACConfig": "paxenv_agents.learners.sac",
     "Sample": "paxenv_agents.types",
-    "Shaper": "paxenv_agents.learners.shaper",
-    "ShaperConfig": "paxenv_agents.learners.shaper",
+    "Shaper": "paxenv_agents.learners.shapers",
+    "ShaperConfig": "paxenv_agents.learners.shapers",
     "TrainingState": "paxenv_agents.types",
     "check_agent": "paxenv_agents.testing",
     "load_agent": "paxenv_agents.weights",

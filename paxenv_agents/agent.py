@@ -2,15 +2,22 @@
 
 import abc
 import dataclasses
-from typing import Any, ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self, TypeGuard
 
 import gymnasium
 import jax
 import jax.numpy as jnp
+import numpy as np
 from gymnasium.vector import VectorEnv
+from jaxtyping import Array, Float, Int, Key, Num, PyTree
 
-from paxenv.environment import native
-from paxenv_agents.types import MemoryState, Sample, Stats, TrainingState
+from paxenv.environment import Environment, native
+from paxenv.params import GameParams
+from paxenv_agents.types import KeyLike, MemoryState, Sample, Stats, TrainingState
+
+#: Where an agent sits: a native game, or a plain or vector environment of Gymnasium.
+Game = Environment | gymnasium.Env | VectorEnv
 
 
 class GymnasiumSeat:
@@ -52,7 +59,7 @@ class GymnasiumSeat:
         return getattr(native[0], name)
 
 
-def seated(env: Any) -> Any:
+def seated(env: "Game | GymnasiumSeat") -> Any:
     """Returns what `from_env` reads a seat of: a native game is returned as it is.
 
     Args:
@@ -64,7 +71,7 @@ def seated(env: Any) -> Any:
     return GymnasiumSeat(env) if is_gymnasium(env) else native(env)
 
 
-def is_gymnasium(env: Any) -> bool:
+def is_gymnasium(env: object) -> TypeGuard[gymnasium.Env | VectorEnv]:
     """Returns whether an object is a plain or vector environment of Gymnasium."""
     return isinstance(env, gymnasium.Env | VectorEnv)
 
@@ -74,6 +81,19 @@ def num_players(env: Any) -> int:
     while env.num_players == 1 and hasattr(env, "env"):
         env = env.env
     return env.num_players
+
+
+def config_and_seat(config: Any, player: int) -> tuple[Any, int]:
+    """Returns (config, player) that `from_env` was given: a number is the seat.
+
+    Raises:
+        TypeError: If both of them are seats.
+    """
+    if not isinstance(config, int | np.integer) or isinstance(config, bool):
+        return config, player
+    if player != 0:
+        raise TypeError(f"player is given twice: {config} and {player}")
+    return None, int(config)
 
 
 #: The axis of `batch_policy`: games played at once against the same co-players.
@@ -146,16 +166,45 @@ class Agent(metaclass=AgentType):
         return False
 
     @classmethod
-    def from_env(cls, env: Any, player: int = 0, **config: Any) -> "Agent":
-        """Returns the agent for one seat of a game; `config` are its fields.
+    def from_env(
+        cls, env: Game, config: Any = None, *, player: int = 0, **options: Any
+    ) -> Self:
+        """Returns the agent for one seat of a game.
+
+        All agents take the same arguments: those of PPO and those of TitForTat.
 
         Args:
             env: The game; or a plain or vector environment of Gymnasium.
+            config: Options by name, or the config of a learner; None for the defaults.
+                A whole number is the seat: `from_env(env, 1)` is
+                `from_env(env, player=1)`.
             player: The seat, from 0.
-            **config: Fields of the agent.
+            **options: Options by name, such as `greedy`; they win over `config`.
+
+        Raises:
+            ValueError: If `config` is nothing of this kind, an option is refused, or
+                the spaces do not fit.
+            TypeError: If an option is unknown or missing.
         """
-        env = seated(env)
-        return cls(env.observation_space(player), env.action_space(player), **config)
+        config, player = config_and_seat(config, player)
+        if not isinstance(config, Mapping | None):
+            raise ValueError(
+                f"{cls.__name__} takes a mapping of options by name, got {config!r}"
+            )
+        return cls.for_seat(seated(env), player, **{**(config or {}), **options})
+
+    @classmethod
+    def for_seat(cls, env: Environment, player: int, **fields: Any) -> Self:
+        """Returns the agent for one seat of a native game; reads the seat's spaces.
+
+        `from_env` calls it; an agent that reads more of a game does it here.
+
+        Args:
+            env: The game.
+            player: The seat, from 0.
+            **fields: Fields of the agent.
+        """
+        return cls(env.observation_space(player), env.action_space(player), **fields)
 
     @property
     def privileges(self) -> frozenset[str]:
@@ -169,16 +218,18 @@ class Agent(metaclass=AgentType):
         """Length H of `memory.hidden`."""
         return 0
 
-    def init_hidden(self, num_envs: int) -> jax.Array:
+    def init_hidden(self, num_envs: int) -> Float[Array, "E H"]:
         """Returns the opening hidden states of `num_envs` games, float32 `[E, H]`."""
         return jnp.zeros((num_envs, self.hidden_size), jnp.float32)
 
-    def init_state(self, key: jax.Array) -> TrainingState:
+    def init_state(self, key: KeyLike) -> TrainingState:
         """Returns a fresh training state; empty for fixed strategies."""
         del key
         return TrainingState()
 
-    def init_memory(self, key: jax.Array, hidden: jax.Array) -> MemoryState:
+    def init_memory(
+        self, key: Key[Array, ""], hidden: Float[Array, " H"]
+    ) -> MemoryState:
         """Returns the memory of one game at the opening of a trial.
 
         Args:
@@ -188,7 +239,7 @@ class Agent(metaclass=AgentType):
         return MemoryState(hidden=hidden, key=key)
 
     def make_initial_state(
-        self, key: jax.Array, init_hidden: jax.Array
+        self, key: KeyLike, init_hidden: Float[Array, " H"]
     ) -> tuple[TrainingState, MemoryState]:
         """Returns a fresh training state and the memory of one game.
 
@@ -201,18 +252,20 @@ class Agent(metaclass=AgentType):
 
     @abc.abstractmethod
     def policy(
-        self, state: TrainingState, obs: Any, memory: MemoryState
-    ) -> tuple[jax.Array, TrainingState, MemoryState]:
+        self, state: TrainingState, obs: PyTree, memory: MemoryState
+    ) -> tuple[Num[Array, "*action"], TrainingState, MemoryState]:
         """Chooses one action and returns (action, state unchanged, memory)."""
 
-    def value(self, state: TrainingState, obs: Any, memory: MemoryState) -> jax.Array:
+    def value(
+        self, state: TrainingState, obs: PyTree, memory: MemoryState
+    ) -> Float[Array, ""]:
         """Returns the value estimate of an observation, without a draw."""
         del state, obs, memory
         return jnp.zeros((), jnp.float32)
 
     def evaluate(
         self, state: TrainingState, sample: Sample
-    ) -> tuple[jax.Array, jax.Array, jax.Array]:
+    ) -> tuple[Float[Array, "T E"], Float[Array, "T E"], Float[Array, "T E"]]:
         """Returns (log_probs, values, entropies), each `[T, E]`, of a sample.
 
         Pure and differentiable in `state.params`; equal to the stored behaviour as
@@ -221,7 +274,7 @@ class Agent(metaclass=AgentType):
         raise NotImplementedError(f"{type(self).__name__} does not learn")
 
     def update(
-        self, traj: Sample, last_obs: Any, state: TrainingState, memory: MemoryState
+        self, traj: Sample, last_obs: PyTree, state: TrainingState, memory: MemoryState
     ) -> tuple[TrainingState, MemoryState, Stats]:
         """Learns from `traj`, `[T, E, ...]`, and returns (state, memory, stats).
 
@@ -283,7 +336,7 @@ class Agent(metaclass=AgentType):
         return memory.replace(hidden=jnp.zeros_like(memory.hidden))
 
     def observe_params(
-        self, memory: MemoryState, params: Any, player: jax.Array | int
+        self, memory: MemoryState, params: GameParams, player: Int[Array, ""] | int
     ) -> MemoryState:
         """Returns the memory of one game with what the agent may know of its numbers.
 
@@ -301,12 +354,12 @@ class Agent(metaclass=AgentType):
         del params, player
         return memory
 
-    def policy_params(self, params: Any) -> Any:
+    def policy_params(self, params: PyTree) -> PyTree:
         """Returns the part of the parameters that `policy` uses."""
         return params
 
     def batch_init(
-        self, key: jax.Array, hidden: jax.Array
+        self, key: KeyLike, hidden: Float[Array, "E H"]
     ) -> tuple[TrainingState, MemoryState]:
         """Returns one training state and the memory of E games.
 
@@ -321,8 +374,8 @@ class Agent(metaclass=AgentType):
         return self.init_state(key), jax.vmap(self.init_memory)(lane_keys, hidden)
 
     def batch_policy(
-        self, state: TrainingState, obs: Any, memory: MemoryState
-    ) -> tuple[jax.Array, TrainingState, MemoryState]:
+        self, state: TrainingState, obs: PyTree, memory: MemoryState
+    ) -> tuple[Num[Array, "E ..."], TrainingState, MemoryState]:
         """`policy` over games: obs and memory are `[E, ...]`, the state is shared."""
         return jax.vmap(
             self.policy, in_axes=(None, 0, 0), out_axes=(0, None, 0), axis_name=GAMES
@@ -339,14 +392,16 @@ class Agent(metaclass=AgentType):
         return jax.vmap(lambda m: self.reset_memory(m, eval))(memory)
 
     def batch_observe_params(
-        self, memory: MemoryState, params: Any, player: jax.Array | int
+        self, memory: MemoryState, params: GameParams, player: Int[Array, ""] | int
     ) -> MemoryState:
         """`observe_params` over games, which share the numbers."""
         return jax.vmap(self.observe_params, in_axes=(0, None, None))(
             memory, params, player
         )
 
-    def batch_value(self, state: TrainingState, obs: Any, memory: MemoryState) -> Any:
+    def batch_value(
+        self, state: TrainingState, obs: PyTree, memory: MemoryState
+    ) -> Float[Array, " E"]:
         """`value` over games."""
         return jax.vmap(self.value, in_axes=(None, 0, 0), axis_name=GAMES)(
             state, obs, memory

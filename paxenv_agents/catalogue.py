@@ -267,14 +267,14 @@ AGENTS: tuple[AgentSpec, ...] = (
     ),
     _learner(
         "RecurrentPPO",
-        "recurrent_ppo:RecurrentPPO",
+        "ppo:RecurrentPPO",
         "PPO with a gated recurrent unit, trained through time.",
         PPO_PAPER,
         depth=math.inf,
     ),
     _learner(
         "PPO_memory",
-        "recurrent_ppo:RecurrentPPO",
+        "ppo:RecurrentPPO",
         "RecurrentPPO by the name it has in Pax.",
         PPO_PAPER,
         depth=math.inf,
@@ -299,14 +299,14 @@ AGENTS: tuple[AgentSpec, ...] = (
     ),
     _learner(
         "Shaper",
-        "shaper:Shaper",
+        "shapers:Shaper",
         "Recurrent PPO that remembers for a whole trial.",
         SHAPER_PAPER,
         depth=math.inf,
     ),
     _learner(
         "MFOS",
-        "mfos:MFOS",
+        "shapers:MFOS",
         "Recurrent PPO that a meta policy steers from episode to episode.",
         MFOS_PAPER,
         depth=math.inf,

@@ -5,9 +5,12 @@ import importlib
 import inspect
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from paxenv.registry import closest, unknown_option
+
+if TYPE_CHECKING:
+    from paxenv_agents.agent import Agent, Game
 
 
 @dataclasses.dataclass(frozen=True)
@@ -16,7 +19,7 @@ class AgentSpec:
 
     Attributes:
         name: The name users write, such as `"TitForTat"`.
-        entry_point: `"module:Class"`, where `Class.from_env(env, player, **config)`
+        entry_point: `"module:Class"`, where `Class.from_env(env, player=..., **config)`
             makes the agent.
         kwargs: Config that the name stands for; the caller's wins.
         summary: The rule in one line.
@@ -92,7 +95,7 @@ def find(name: str) -> AgentSpec:
     )
 
 
-def make_agent(name: str, env: Any, player: int = 0, **config: Any) -> Any:
+def make_agent(name: str, env: "Game", player: int = 0, **config: Any) -> "Agent":
     """Makes the agent `name` for one seat of a game.
 
     Args:
@@ -111,24 +114,24 @@ def make_agent(name: str, env: Any, player: int = 0, **config: Any) -> Any:
     """
     from paxenv_agents.agent import seated
 
-    spec, env = find(name), seated(env)
+    spec, game = find(name), seated(env)
     made_by = spec.load()
     try:
-        return made_by.from_env(env, player=player, **{**spec.kwargs, **config})
+        return made_by.from_env(game, player=player, **{**spec.kwargs, **config})
     except TypeError as error:
         wrong = _wrong_options(name, made_by, str(error))
         if wrong is None:
             raise
         raise wrong from error
     except PairingError as error:
-        able = ", ".join(playable(env, player))
+        able = ", ".join(playable(game, player))
         raise PairingError(
-            f"{name} cannot play as player {player + 1} of {env.name}: {error}. "
+            f"{name} cannot play as player {player + 1} of {game.name}: {error}. "
             f"Agents that can: {able}"
         ) from error
 
 
-def named(name: str) -> Any:
+def named(name: str) -> "type[Agent] | NamedAgent":
     """Returns what makes the agents of a registered name: their class where it can.
 
     A name that stands for a class and options of it, as `AllC` does for `Constant` and
@@ -155,13 +158,28 @@ class NamedAgent:
 
     name: str
 
-    def __call__(self, env: Any, player: int = 0, **config: Any) -> Any:
-        """Returns `make_agent(name, env, player, **config)`."""
-        return make_agent(self.name, env, player, **config)
+    def __call__(
+        self, env: "Game", config: Any = None, *, player: int = 0, **options: Any
+    ) -> "Agent":
+        """Returns the agent as `from_env` does; `cfg` is another name of `config`."""
+        if "cfg" in options:
+            if config is not None:
+                raise TypeError("cfg is another name of config: give one of them")
+            config = options.pop("cfg")
+        return self.from_env(env, config, player=player, **options)
 
-    def from_env(self, env: Any, player: int = 0, **config: Any) -> Any:
-        """Returns `make_agent(name, env, player, **config)`."""
-        return make_agent(self.name, env, player, **config)
+    def from_env(
+        self, env: "Game", config: Any = None, *, player: int = 0, **options: Any
+    ) -> "Agent":
+        """Returns the agent for one seat of a game, as `Agent.from_env` does."""
+        from paxenv_agents.agent import config_and_seat
+
+        config, player = config_and_seat(config, player)
+        if isinstance(config, Mapping):
+            options = {**config, **options}
+        elif config is not None:
+            options = {"config": config, **options}
+        return make_agent(self.name, env, player, **options)
 
     def __instancecheck__(self, instance: Any) -> bool:
         spec = find(self.name)
@@ -175,7 +193,7 @@ class NamedAgent:
         )
 
 
-def playable(env: Any, player: int = 0) -> list[str]:
+def playable(env: "Game", player: int = 0) -> list[str]:
     """Returns the names of the agents that can play a seat with default options."""
     return [name for name, spec in agents().items() if _fits(spec, env, player)]
 

@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 import jax
 from flax import struct
+from jaxtyping import Array, Key, UInt32
 
 
 class TrainingState(struct.PyTreeNode):
@@ -89,6 +90,8 @@ class Sample(NamedTuple):
     final_obs: Any = None
 
 
+#: A key: a typed one, or the two words of an old one.
+KeyLike = Key[Array, ""] | UInt32[Array, "2"]
 Stats = dict[str, jax.Array]
 #: Numbers of a learner that may change from update to update, float32 scalars by name.
 Hyperparameters = dict[str, jax.Array]

@@ -17,6 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import serialization, traverse_util
+from jaxtyping import PyTree
 
 import paxenv
 from paxenv.paths import local_path
@@ -37,7 +38,7 @@ class WeightsError(ValueError):
 def save_agent(
     path: str | os.PathLike[str],
     agent: Agent,
-    params: Any,
+    params: PyTree,
     meta: dict[str, Any] | None = None,
     *,
     name: str | None = None,
@@ -130,7 +131,7 @@ def _game_of(path: str | os.PathLike[str], meta: dict[str, Any]) -> Any:
 
 def load_params(
     path: str | os.PathLike[str], agent: Agent, like: Any | None = None
-) -> Any:
+) -> PyTree:
     """Returns saved parameters that fit `agent`, as arrays of its dtypes.
 
     Args:
@@ -216,11 +217,11 @@ def _config(agent: Agent) -> dict[str, Any]:
     }
 
 
-def _host(params: Any) -> Any:
+def _host(params: PyTree) -> Any:
     return jax.tree.map(np.asarray, params)
 
 
-def _named(tree: Any) -> dict[str, Any]:
+def _named(tree: PyTree) -> dict[str, Any]:
     """Returns the leaves by their path, such as `logits/kernel`."""
     if not isinstance(tree, dict):
         return {ALONE: tree}

@@ -29,15 +29,22 @@ os.environ.setdefault(
 )
 
 # Shapes and dtypes in signatures are checked in every test, and in pure functions all
-# other types too: the hook that is installed last comes first.
+# other types too: the hook that is installed last comes first. Configs and agents are
+# left out: they refuse wrong values themselves, by messages that tests look for.
+CHECKED = {
+    "paxenv.envs": ("coin_metrics", "coin_views"),
+    "paxenv_agents": ("networks", "ops"),
+    "paxenv_agents.engine": ("context", "experience", "game_batch", "probed"),
+    "paxenv_agents.exact": ("games", "gradients", "proximal", "training"),
+    "paxenv_agents.learners": ("losses", "lookahead", "minibatches", "replay"),
+    "runners.engine": (
+        *("inner_episodes", "joined_rows", "metric_names", "rows", "statistics"),
+    ),
+    "runners.search": ("algorithms",),
+}
 install_import_hook("paxenv", "array_checks.checked")
 install_import_hook(
-    [
-        *("paxenv.envs.coin_metrics", "paxenv.envs.coin_views", "paxenv_agents.ops"),
-        *("runners.engine.inner_episodes", "runners.engine.joined_rows"),
-        *("runners.engine.metric_names", "runners.engine.rows"),
-        *("runners.engine.statistics", "runners.search.algorithms"),
-    ],
+    [f"{package}.{name}" for package, names in CHECKED.items() for name in names],
     "beartype.beartype",
 )
 

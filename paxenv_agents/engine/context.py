@@ -7,7 +7,9 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jaxtyping import Array, Key
 
+from paxenv.params import GameParams
 from paxenv_agents.agent import Agent
 from paxenv_agents.engine.lineup import Lineup
 from paxenv_agents.types import Sample, TrainingState
@@ -84,7 +86,7 @@ class Context:
 
     def play(
         self,
-        key: jax.Array,
+        key: Key[Array, ""],
         states: Sequence[TrainingState | None],
         num_games: int | None = None,
         agents: Sequence[Agent | None] | None = None,
@@ -128,7 +130,9 @@ class Context:
         if self.axes is None:
             return jax.tree.map(lambda x: jnp.asarray(x)[None], function(self))
 
-        def one(params: Any, states: Any, samples: Any, opponent: jax.Array) -> Any:
+        def one(
+            params: GameParams, states: Any, samples: Any, opponent: jax.Array
+        ) -> Any:
             context = dataclasses.replace(
                 self,
                 params=params,

@@ -4,7 +4,9 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Num, PyTree
 
+from paxenv.params import GameParams
 from paxenv_agents.engine.game_batch import GameBatch
 from paxenv_agents.engine.lineup import Lineup
 from paxenv_agents.types import MemoryState, Sample, TrainingState
@@ -42,13 +44,13 @@ class Experience(NamedTuple):
 
 def record(
     lineup: Lineup,
-    params: Any,
+    params: GameParams,
     role: int,
-    obs: Any,
-    acted: tuple[jax.Array, MemoryState],
-    reward: jax.Array,
+    obs: PyTree,
+    acted: tuple[Num[Array, "games ..."], MemoryState],
+    reward: Float[Array, " games"],
     before: MemoryState,
-    next_obs: tuple[Any, ...],
+    next_obs: tuple[PyTree, ...],
 ) -> Any:
     """Returns one role's part of a sample, None if its slot does not learn.
 
@@ -85,11 +87,11 @@ def record(
 def gather(
     lineup: Lineup,
     index: int,
-    params: Any,
+    params: GameParams,
     state: TrainingState,
     batch: GameBatch,
     steps: Steps,
-    is_last: jax.Array,
+    is_last: Bool[Array, ""],
 ) -> Experience | None:
     """Builds a slot's experience of one inner episode on the slot's own clock."""
     slot = lineup.slots[index]
@@ -123,10 +125,10 @@ def gather(
 def assemble(
     lineup: Lineup,
     index: int,
-    params: Any,
+    params: GameParams,
     batch: GameBatch,
     records: list[dict[str, Any]],
-    clock: dict[str, jax.Array],
+    clock: dict[str, Bool[Array, "T games"]],
 ) -> Experience:
     """Joins the seats of a slot into what it learns from.
 

@@ -5,9 +5,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from flax import struct
+from jaxtyping import Array, Bool, Int, Key, Num, PyTree
 
 from paxenv import keys, spaces
 from paxenv.metrics import Accumulator
+from paxenv.params import GameParams
 from paxenv_agents.agent import Agent
 from paxenv_agents.engine.episodes import InPlay, in_play
 from paxenv_agents.engine.lineup import Lineup
@@ -38,10 +40,10 @@ class GameBatch(struct.PyTreeNode):
 
 def open_games(
     lineup: Lineup,
-    params: Any,
+    params: GameParams,
     states: States,
-    episode_keys: jax.Array,
-    e: jax.Array | int = 0,
+    episode_keys: Key[Array, " games"],
+    e: Int[Array, ""] | int = 0,
     *,
     evaluates: bool = False,
 ) -> GameBatch:
@@ -82,10 +84,10 @@ def open_games(
 
 def cross_boundary(
     lineup: Lineup,
-    params: Any,
+    params: GameParams,
     states: States,
     batch: GameBatch,
-    episode_keys: jax.Array,
+    episode_keys: Key[Array, " games"],
 ) -> GameBatch:
     """Opens the next inner episode; what comes after the last one is not used."""
     env = lineup.env
@@ -111,10 +113,10 @@ def act(
     lineup: Lineup,
     states: States,
     role: int,
-    obs: Any,
+    obs: PyTree,
     memory: MemoryState,
-    step_keys: jax.Array,
-) -> tuple[jax.Array, MemoryState]:
+    step_keys: Key[Array, " games"],
+) -> tuple[Num[Array, "games ..."], MemoryState]:
     """Acts with the scheduled key in memory, and puts the old key back."""
     index, player = lineup.roles[role]
     seat = lineup.key_player(player)
@@ -126,8 +128,8 @@ def act(
 
 
 def chosen(
-    lineup: Lineup, batch: GameBatch, actions: list[jax.Array]
-) -> tuple[jax.Array, ...]:
+    lineup: Lineup, batch: GameBatch, actions: list[Num[Array, "games ..."]]
+) -> tuple[Num[Array, "games ..."], ...]:
     """Returns every player's action from those of the roles."""
     taken = list(actions[: lineup.num_players])
     if batch.acting is not None:
@@ -140,7 +142,7 @@ def chosen(
 
 
 def with_extras(
-    agent: Agent, state: TrainingState, seen: Any, memory: MemoryState
+    agent: Agent, state: TrainingState, seen: PyTree, memory: MemoryState
 ) -> MemoryState:
     """Gives memories the structure that `policy` returns, so that a scan carries them.
 
@@ -169,7 +171,7 @@ def joint(values: tuple[Any, ...]) -> Any:
     return values[0] if len(values) == 1 else values
 
 
-def where_games(valid: jax.Array, new: Any, old: Any) -> Any:
+def where_games(valid: Bool[Array, " games"], new: PyTree, old: PyTree) -> PyTree:
     """Selects by game: `valid` is [games], leaves are [games, ...]."""
 
     def select(a: jax.Array, b: jax.Array) -> jax.Array:
@@ -178,12 +180,12 @@ def where_games(valid: jax.Array, new: Any, old: Any) -> Any:
     return jax.tree.map(select, new, old)
 
 
-def batched(tree: Any, n: int) -> Any:
+def batched(tree: PyTree, n: int) -> PyTree:
     """Returns n copies of a pytree along a new leading axis."""
     return jax.tree.map(lambda x: jnp.broadcast_to(x, (n, *jnp.shape(x))), tree)
 
 
-def _no_steps(lineup: Lineup, env_state: Any, params: Any) -> InPlay:
+def _no_steps(lineup: Lineup, env_state: Any, params: GameParams) -> InPlay:
     """Returns the sums of inner episodes that have just opened, leaves `[games]`."""
     env = lineup.env
 

@@ -11,6 +11,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from flax import struct
+from jaxtyping import Array, Bool, Key, PyTree
 
 from paxenv import keys
 from paxenv.environment import where
@@ -48,7 +49,7 @@ class LearningCoPlayers:
 
     afresh: tuple[bool, ...]
 
-    def open(self, game: Any, key: jax.Array, state: Any, params: Any) -> Learning:
+    def open(self, game: Any, key: Key[Array, ""], state: Any, params: Any) -> Learning:
         """Returns what a trial begins with.
 
         Args:
@@ -125,12 +126,12 @@ class LearningCoPlayers:
         )
 
 
-def opening_key(reset_key: jax.Array, seat: int) -> jax.Array:
+def opening_key(reset_key: Key[Array, ""], seat: int) -> Key[Array, ""]:
     """Returns the key from which a co-player's training state is drawn in a trial."""
     return keys.fold_in(keys.player(keys.typed(reset_key), seat), TRAINING_STATE)
 
 
-def when(due: jax.Array, f: Callable[[Any], Any], args: Any) -> Any:
+def when(due: Bool[Array, ""], f: Callable[[Any], Any], args: Any) -> Any:
     """Returns `f(args)` where it is due, else the first parts of `args`, as many.
 
     One branch is run, also under one `vmap`: it asks whether it is due anywhere.
@@ -164,7 +165,7 @@ def when(due: jax.Array, f: Callable[[Any], Any], args: Any) -> Any:
 
 
 def _update(
-    agent: Any, state: Any, memory: Any, sample: Sample, last_obs: Any
+    agent: Any, state: Any, memory: Any, sample: Sample, last_obs: PyTree
 ) -> tuple[Any, Any, Sample]:
     """Returns (state, memory, sample without rows) after an update."""
     value = agent.value(state, last_obs, memory)
@@ -221,7 +222,7 @@ def _with_row(agent: Any, sample: Sample, row: Sample, t: jax.Array) -> Sample:
     return after._replace(hiddens=hiddens)
 
 
-def _empty(game: Any, agent: Any, state: Any, obs: Any, memory: Any) -> Sample:
+def _empty(game: Any, agent: Any, state: Any, obs: PyTree, memory: Any) -> Sample:
     """Returns a sample of one inner episode in which no step was played."""
     steps = game.num_inner_steps
     action = jax.eval_shape(agent.policy, state, obs, memory)[0]

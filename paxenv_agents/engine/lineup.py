@@ -6,9 +6,11 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jaxtyping import Array, Bool, Int, Key, PyTree
 
 from paxenv import keys, scalars
 from paxenv.environment import Environment, native
+from paxenv.params import GameParams
 from paxenv.single_player import SinglePlayer
 from paxenv_agents.agent import Agent
 
@@ -162,7 +164,9 @@ class Lineup:
         others = range(self.num_players, len(self.roles))
         return own + tuple(c for c in others if self.roles[c][0] == index)
 
-    def active_roles(self, episode_keys: jax.Array, e: jax.Array) -> jax.Array | None:
+    def active_roles(
+        self, episode_keys: Key[Array, " games"], e: Int[Array, ""] | int
+    ) -> Bool[Array, "games roles"] | None:
         """Returns which roles act in trial `e`, bool `[games, roles]`.
 
         For each player exactly one role acts: its own slot's, or that of self-play.
@@ -193,11 +197,11 @@ class Lineup:
         """
         return getattr(self.env, "player", player)
 
-    def game_params(self, params: Any) -> Any:
+    def game_params(self, params: GameParams) -> GameParams:
         """The numbers of the whole game, where `params` also hold who plays in it."""
         return game_params(self.env, params)
 
-    def observed(self, role: int, obs: Any, params: Any) -> Any:
+    def observed(self, role: int, obs: PyTree, params: GameParams) -> Any:
         """Returns what the slot of a role sees of observations `[games, ...]`."""
         index, player = self.roles[role]
         observe = self.slots[index].observe

@@ -1,14 +1,15 @@
 """One of several agents, drawn anew at the opening of each trial."""
 
 import dataclasses
-from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, Key, Num, PyTree
 
 from paxenv import keys, spaces
+from paxenv.params import GameParams
 from paxenv_agents.agent import Agent
-from paxenv_agents.types import MemoryState, TrainingState
+from paxenv_agents.types import KeyLike, MemoryState, TrainingState
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,14 +48,16 @@ class OneOf(Agent):
                     f"seat has {seat}"
                 )
 
-    def init_state(self, key: jax.Array) -> TrainingState:
+    def init_state(self, key: KeyLike) -> TrainingState:
         states = [
             member.init_state(jax.random.fold_in(key, i))
             for i, member in enumerate(self.members)
         ]
         return TrainingState(params=tuple(states))
 
-    def init_memory(self, key: jax.Array, hidden: jax.Array) -> MemoryState:
+    def init_memory(
+        self, key: Key[Array, ""], hidden: Float[Array, " H"]
+    ) -> MemoryState:
         memories = tuple(
             member.init_memory(_member_key(key, i), member.init_hidden(1)[0])
             for i, member in enumerate(self.members)
@@ -71,7 +74,7 @@ class OneOf(Agent):
         return memory.replace(extras=extras)
 
     def observe_params(
-        self, memory: MemoryState, params: Any, player: jax.Array | int
+        self, memory: MemoryState, params: GameParams, player: Int[Array, ""] | int
     ) -> MemoryState:
         memories = tuple(
             member.observe_params(own, params, player)
@@ -80,8 +83,8 @@ class OneOf(Agent):
         return memory.replace(extras={**memory.extras, "memories": memories})
 
     def policy(
-        self, state: TrainingState, obs: Any, memory: MemoryState
-    ) -> tuple[jax.Array, TrainingState, MemoryState]:
+        self, state: TrainingState, obs: PyTree, memory: MemoryState
+    ) -> tuple[Num[Array, "*action"], TrainingState, MemoryState]:
         shape, dtype = self.action_space.shape, spaces.dtype_of(self.action_space)
         actions, memories = [], []
         for i, member in enumerate(self.members):

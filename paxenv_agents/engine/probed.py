@@ -3,11 +3,12 @@
 import dataclasses
 from typing import Any, ClassVar
 
-import jax
 import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, Key, Num, PyTree
 
+from paxenv.params import GameParams
 from paxenv_agents.agent import Agent
-from paxenv_agents.types import MemoryState, Sample, Stats, TrainingState
+from paxenv_agents.types import KeyLike, MemoryState, Sample, Stats, TrainingState
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,12 +68,14 @@ class Probed(Agent):
     def grouped(self, num_games: int) -> "Probed":
         return dataclasses.replace(self, agent=self.agent.grouped(num_games))
 
-    def init_state(self, key: jax.Array) -> TrainingState:
+    def init_state(self, key: KeyLike) -> TrainingState:
         state = self.agent.init_state(key)
         # Whatever an engine takes for a learner can be told to stop.
         return state.replace(hyper={"enabled": jnp.ones(()), **state.hyper})
 
-    def init_memory(self, key: jax.Array, hidden: jax.Array) -> MemoryState:
+    def init_memory(
+        self, key: Key[Array, ""], hidden: Float[Array, " H"]
+    ) -> MemoryState:
         own = self.agent.init_memory(key, self.agent.init_hidden(1)[0])
         return MemoryState(hidden=hidden, key=key, extras=_extras(own, 0))
 
@@ -81,7 +84,7 @@ class Probed(Agent):
         return memory.replace(extras=_extras(self.agent.reset_memory(own, eval), 0))
 
     def observe_params(
-        self, memory: MemoryState, params: Any, player: jax.Array | int
+        self, memory: MemoryState, params: GameParams, player: Int[Array, ""] | int
     ) -> MemoryState:
         own = self.agent.observe_params(memory.extras["own"], params, player)
         return memory.replace(extras={**memory.extras, "own": own})
@@ -93,8 +96,8 @@ class Probed(Agent):
         return memory.replace(extras=_extras(own, 0))
 
     def policy(
-        self, state: TrainingState, obs: Any, memory: MemoryState
-    ) -> tuple[jax.Array, TrainingState, MemoryState]:
+        self, state: TrainingState, obs: PyTree, memory: MemoryState
+    ) -> tuple[Num[Array, "*action"], TrainingState, MemoryState]:
         step, own = memory.extras["step"], memory.extras["own"]
         agent = dataclasses.replace(self.agent, greedy=self.greedy)
         chosen, _, after = agent.policy(state, obs, own.replace(key=memory.key))
@@ -104,7 +107,7 @@ class Probed(Agent):
         return chosen, state, memory.replace(key=after.key, extras=extras)
 
     def update(
-        self, traj: Sample, last_obs: Any, state: TrainingState, memory: MemoryState
+        self, traj: Sample, last_obs: PyTree, state: TrainingState, memory: MemoryState
     ) -> tuple[TrainingState, MemoryState, Stats]:
         del traj, last_obs
         return state, memory, {"gradient_steps": jnp.zeros(())}

@@ -1,6 +1,6 @@
 """Learning with exact gradients: differentiable games, methods, and agents of them.
 
 Games are functions (`games`), methods are functions of games (`gradients`,
-`proximal`), `training` iterates them, and `learners` plays `InfiniteMatrixGame` by
+`proximal`), `training` iterates them, and `agents` play `InfiniteMatrixGame` by
 them inside the engine.
 """

@@ -1,19 +1,288 @@
-"""The exact learners that play in the engine, by their registered names."""
+"""Learners of the infinite matrix game that follow exact gradients, by their names."""
 
+import abc
 import dataclasses
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Self
 
+import gymnasium
 import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int, Key, Num, PyTree
 
-from paxenv.options import Count, Rule, Weight, documented, is_real, one_of, option
+from paxenv import payoffs, spaces
+from paxenv.environment import Environment
+from paxenv.options import (
+    Count,
+    Rule,
+    Weight,
+    check,
+    documented,
+    is_real,
+    one_of,
+    option,
+)
+from paxenv.params import as_floats
+from paxenv_agents import structure
 from paxenv_agents.exact import gradients, proximal, training
-from paxenv_agents.exact.games import Params, Values
-from paxenv_agents.exact.learner import ExactConfig, ExactLearner
-from paxenv_agents.types import Hyperparameters
+from paxenv_agents.exact.games import Params, Values, memory_one
+from paxenv_agents.learners.learner import Learner
+from paxenv_agents.registry import PairingError
+from paxenv_agents.types import (
+    Hyperparameters,
+    KeyLike,
+    MemoryState,
+    Sample,
+    Stats,
+    TrainingState,
+)
 
 OpenShare = Annotated[
     float, Rule(lambda x: is_real(x) and 0 < x < 1, "a number in (0, 1)")
 ]
+
+STATES = ("CC", "CD", "DC", "DD", "START")
+NUM_LOGITS = len(STATES)
+#: Where in `memory.hidden` the flags are, behind the logits.
+OPENED, SEEN = NUM_LOGITS, NUM_LOGITS + 1
+#: Logits of the other's that float32 probabilities tell apart end below this.
+MAX_LOGIT = 20.0
+
+
+@documented
+@dataclasses.dataclass(frozen=True)
+class ExactConfig:
+    """Options that exact learners share."""
+
+    learning_rate: Weight = option(
+        1.0,
+        "Rate of the own steps, delta. It belongs to the sum of discounted rewards, "
+        "not to the mean.",
+    )
+    init_scale: Weight = option(
+        1.0, "Standard deviation of the logits at first; what is learnt depends on it."
+    )
+
+    def __post_init__(self) -> None:
+        check(self)
+
+
+@dataclasses.dataclass(frozen=True)
+class ExactLearner(Learner, abc.ABC):
+    """A memory-one policy of the infinite matrix game that follows exact gradients.
+
+    It plays five logits. At every step it sees what both played at the step before,
+    as probabilities, and moves its logits by its rule in the game between its own
+    logits and the other's. So a game of T steps holds T steps of learning, the last
+    of which is made by `update`: T steps of one inner episode, T inner episodes of
+    one step, and T trials of one step are the same numbers.
+
+    * `state.params` are the logits with which every game of a trial opens.
+    * `memory.hidden` holds the logits that this game has come to, whether there are
+      any, and whether the next observation is of a pair that this game has played.
+    * `memory.extras` holds the payoff, the own column first, and the discount, as
+      `observe_params` was told them.
+    * `update` steps on from the last pair, and takes the mean over the games.
+
+    The own logits are never inferred from probabilities. The other's are, because
+    its look-ahead steps are taken in logits; beyond 16 or so a probability in float32
+    says no more than that the logit is large, and beyond 20 it is taken for 20.
+
+    With `hyper["enabled"]` at 0 nothing is learnt, also within a game. A slot that
+    does not learn still adapts within an episode, and forgets it after the trial.
+
+    Attributes:
+        config: Static options.
+        adapts: Whether it may meet a second step of an inner episode. If not, `policy`
+            holds no gradients, which halves the time of a compile, and plays NaN there.
+
+    Raises:
+        PairingError: If the seat is not one of the infinite matrix game.
+    """
+
+    config: Any = ExactConfig()
+    adapts: bool = True
+
+    config_class: ClassVar[Any] = ExactConfig
+    stores_hiddens: ClassVar[str] = "first"
+
+    def __post_init__(self) -> None:
+        seat, action = self.observation_space, self.action_space
+        boxes = all(isinstance(s, gymnasium.spaces.Box) for s in (seat, action))
+        shapes = ((2 * NUM_LOGITS,), (NUM_LOGITS,))
+        if not boxes or (seat.shape, action.shape) != shapes:
+            raise PairingError(
+                "it needs the infinite matrix game, which shows both players' "
+                f"{NUM_LOGITS} probabilities and takes {NUM_LOGITS} logits; got the "
+                f"spaces {seat} and {action}"
+            )
+        self.check_config(self.config)
+
+    @classmethod
+    def for_seat(cls, env: Environment, player: int, **fields: Any) -> Self:
+        """In a game of one step an episode it does not adapt within one."""
+        adapts = getattr(env, "num_inner_steps", 2) > 1
+        return super().for_seat(env, player, **{"adapts": adapts, **fields})
+
+    @abc.abstractmethod
+    def learnt(
+        self, hyper: Hyperparameters, values: Values, params: Params
+    ) -> Float[Array, " logits"]:
+        """Returns the own logits after one step.
+
+        Args:
+            hyper: Traced options; the own rate is 0 where nothing is to be learnt.
+            values: The game, un-normalised; player 0 is the learner.
+            params: (own logits, the other's).
+        """
+
+    @property
+    def hidden_size(self) -> int:
+        """The logits and two flags."""
+        return NUM_LOGITS + 2
+
+    def init_params(self, key: KeyLike) -> Float[Array, " logits"]:
+        logits = jax.random.normal(key, (NUM_LOGITS,))
+        return jnp.float32(self.config.init_scale) * logits.astype(jnp.float32)
+
+    def init_opt_state(self, params: PyTree) -> tuple[()]:
+        """Returns nothing: its steps need no memory."""
+        del params
+        return ()
+
+    def initial_hyper(self) -> Hyperparameters:
+        """Returns the traced options as the config sets them."""
+        return self.traced("learning_rate")
+
+    def init_memory(
+        self, key: Key[Array, ""], hidden: Float[Array, " H"]
+    ) -> MemoryState:
+        memory = super().init_memory(key, hidden)
+        # Who is not informed plays NaN from its second step on, and never in silence.
+        unknown = {
+            "payoff": jnp.full((4, 2), jnp.nan, jnp.float32),
+            "gamma": jnp.zeros((), jnp.float32),
+        }
+        return memory.replace(extras={**memory.extras, **unknown})
+
+    def observe_params(
+        self, memory: MemoryState, params: Any, player: Int[Array, ""] | int
+    ) -> MemoryState:
+        """Returns the memory with the payoff as this seat sees it, and the discount.
+
+        Raises:
+            ValueError: If the numbers have no payoff or no discount.
+        """
+        if not (hasattr(params, "payoff_matrix") and hasattr(params, "gamma")):
+            raise ValueError(
+                f"{type(self).__name__} learns from `payoff_matrix` and `gamma` of the "
+                f"infinite matrix game, got {type(params).__name__}"
+            )
+        cells = payoffs.as_cells(as_floats(params.payoff_matrix), (2, 2))
+        # What is CD to player 1 is DC to player 2.
+        mirrored = cells[jnp.array([0, 2, 1, 3])][:, ::-1]
+        own = jnp.where(jnp.asarray(player) == 0, cells, mirrored)
+        extras = {
+            **memory.extras,
+            "payoff": own.astype(jnp.float32),
+            "gamma": jnp.asarray(params.gamma, jnp.float32),
+        }
+        return memory.replace(extras=extras)
+
+    @structure.compiled_method
+    def policy(
+        self, state: TrainingState, obs: PyTree, memory: MemoryState
+    ) -> tuple[Num[Array, "*action"], TrainingState, MemoryState]:
+        """Learns from the last pair, if there is one, and plays the logits.
+
+        The action is clipped to its Box; the logits are not.
+        """
+        if self.adapts:
+            logits = self._moved(state, obs, memory)
+        else:
+            logits = jnp.where(
+                memory.hidden[SEEN] > 0, jnp.nan, _own(state, memory.hidden)
+            )
+        space = self.action_space
+        assert isinstance(space, gymnasium.spaces.Box)
+        action = jnp.clip(logits, space.low, space.high).astype(spaces.dtype_of(space))
+        hidden = jnp.concatenate((logits, jnp.ones(2, jnp.float32)))
+        return action, state, memory.replace(hidden=hidden)
+
+    batch_policy = structure.compiled_method(Learner.batch_policy)
+
+    def end_inner_episode(
+        self, state: TrainingState, memory: MemoryState
+    ) -> MemoryState:
+        """Keeps the logits; the opening observation shows no pair to learn from."""
+        return memory.replace(hidden=memory.hidden.at[SEEN].set(0.0))
+
+    def evaluate(
+        self, state: TrainingState, sample: Sample
+    ) -> tuple[Float[Array, "T E"], Float[Array, "T E"], Float[Array, "T E"]]:
+        """Returns zeros: the policy draws nothing and estimates no value."""
+        del state
+        zeros = jnp.zeros_like(sample.behavior_log_probs)
+        return zeros, zeros, zeros
+
+    @structure.compiled_method
+    def update(
+        self, traj: Sample, last_obs: PyTree, state: TrainingState, memory: MemoryState
+    ) -> tuple[TrainingState, MemoryState, Stats]:
+        """Learns from the last pair of every game and keeps the mean of the logits."""
+        logits = jax.vmap(self._moved, in_axes=(None, 0, 0))(state, last_obs, memory)
+        mean = logits.mean(0)
+        timesteps = state.timesteps + jnp.sum(traj.valid, dtype=jnp.int32)
+        learnt = state.replace(params=mean, timesteps=timesteps)
+        flags = jnp.array([1.0, 0.0], jnp.float32)
+        hidden = jnp.broadcast_to(jnp.concatenate((mean, flags)), memory.hidden.shape)
+        enabled = state.hyper["enabled"] > 0
+        stats = {"step_length": jnp.linalg.norm(mean - state.params)}
+        stats |= {
+            f"cooperation/{name}": jax.nn.sigmoid(mean[i])
+            for i, name in enumerate(STATES)
+        }
+        state, hidden = jax.tree.map(
+            lambda new, old: jnp.where(enabled, new, old),
+            (learnt, hidden),
+            (state, memory.hidden),
+        )
+        return state, memory.replace(hidden=hidden), stats
+
+    def rollout_length(self, num_games: int) -> int:
+        """Raises ValueError: it learns in trials, not in endless play."""
+        raise ValueError(
+            f"{type(self).__name__} learns at every step of a trial and not in endless "
+            "play: `paxrun rl` trains it"
+        )
+
+    def _moved(
+        self, state: TrainingState, obs: PyTree, memory: MemoryState
+    ) -> jax.Array:
+        """Returns the logits of one game after what `obs` shows."""
+        hidden, told = memory.hidden, memory.extras
+        own = _own(state, hidden)
+        learns = (hidden[SEEN] > 0) & (state.hyper["enabled"] > 0)
+        # At the rate 0 a method that iterates stops at once.
+        rate = jnp.where(learns, state.hyper["learning_rate"], 0.0)
+        params = own, bounded_logits(obs[NUM_LOGITS:])
+        values = memory_one(told["payoff"], told["gamma"])
+        after = self.learnt({**state.hyper, "learning_rate": rate}, values, params)
+        return jnp.where(learns, after, own).astype(jnp.float32)
+
+
+def _own(state: TrainingState, hidden: jax.Array) -> jax.Array:
+    """Returns the logits of a game: those that it has come to, or those at first."""
+    return jnp.where(hidden[OPENED] > 0, hidden[:NUM_LOGITS], state.params)
+
+
+def bounded_logits(
+    probabilities: Float[Array, "*shape"],
+) -> Float[Array, "*shape"]:
+    """Returns the logits of probabilities, within `MAX_LOGIT` of 0."""
+    bound = np.float32(MAX_LOGIT)
+    logits = jnp.log(probabilities) - jnp.log1p(-probabilities)
+    return jnp.clip(logits, -bound, bound)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,7 +294,7 @@ class NaiveExact(ExactLearner):
 
     def learnt(
         self, hyper: Hyperparameters, values: Values, params: Params
-    ) -> jax.Array:
+    ) -> Float[Array, " logits"]:
         return training.naive(hyper["learning_rate"])(values, params, 0)
 
 
@@ -60,7 +329,7 @@ class LOLAExact(ExactLearner):
 
     def learnt(
         self, hyper: Hyperparameters, values: Values, params: Params
-    ) -> jax.Array:
+    ) -> Float[Array, " logits"]:
         method = training.lola(
             hyper["learning_rate"], hyper["lookahead_rate"], self.config.form
         )
@@ -101,7 +370,7 @@ class SOS(ExactLearner):
 
     def learnt(
         self, hyper: Hyperparameters, values: Values, params: Params
-    ) -> jax.Array:
+    ) -> Float[Array, " logits"]:
         config = self.config
         method = training.sos(
             hyper["learning_rate"], hyper["lookahead_rate"], config.a, config.b
@@ -143,7 +412,7 @@ class POLA(ExactLearner):
 
     def learnt(
         self, hyper: Hyperparameters, values: Values, params: Params
-    ) -> jax.Array:
+    ) -> Float[Array, " logits"]:
         method = proximal.pola(
             hyper["learning_rate"],
             hyper["lookahead_rate"],

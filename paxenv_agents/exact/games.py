@@ -1,22 +1,23 @@
 """Differentiable games: functions from everybody's parameters to everybody's value."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Key
 
 from paxenv.envs import infinite_matrix_game
 
 #: One array of parameters for each player, in player order.
 Params = tuple[jax.Array, ...]
+#: A rate or a weight, traced or not.
+Scalar = float | Float[Array, ""]
 #: The game: what each player gets, to be made large, given everybody's parameters.
 Values = Callable[[Params], Sequence[jax.Array]]
 
 
-def from_losses(*losses: Callable[[Params], jax.Array]) -> Values:
+def from_losses(*losses: Callable[[Params], Float[Array, ""]]) -> Values:
     """Returns the game in which each player makes its own loss small.
 
     Args:
@@ -85,7 +86,7 @@ def memory_one(
 
 
 def normal_params(
-    key: jax.Array, shapes: Sequence[tuple[int, ...]], scale: float = 1.0
+    key: Key[Array, ""], shapes: Sequence[tuple[int, ...]], scale: float = 1.0
 ) -> Params:
     """Returns independent normal parameters, one array for each player.
 
@@ -100,12 +101,12 @@ def normal_params(
     )
 
 
-def with_player(params: Params, player: int, own: Any) -> Params:
+def with_player(params: Params, player: int, own: Float[Array, "..."]) -> Params:
     """Returns the parameters with those of one player replaced."""
     return (*params[:player], own, *params[player + 1 :])
 
 
-def gradient(values: Values, of: int, by: int, params: Params) -> jax.Array:
+def gradient(values: Values, of: int, by: int, params: Params) -> Float[Array, "..."]:
     """Returns the gradient of player `of`'s value by player `by`'s parameters."""
 
     def value(own: jax.Array) -> jax.Array:

@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jaxtyping import Array, Float
 
-from paxenv_agents.exact.games import Params, Values, gradient, with_player
+from paxenv_agents.exact.games import Params, Scalar, Values, gradient, with_player
 
 #: The published forms of LOLA's gradient, see `lola`.
 FORMS = ("taylor", "full", "lookahead")
@@ -29,11 +30,13 @@ class Derivatives(NamedTuple):
     first: tuple[jax.Array, ...]
     second: tuple[tuple[jax.Array, ...], ...]
 
-    def gradient(self, of: int, by: int) -> jax.Array:
+    def gradient(self, of: int, by: int) -> Float[Array, "..."]:
         """Returns grad_by V_of."""
         return self.first[by][of]
 
-    def product(self, of: int, by: int, along: int, vector: jax.Array) -> jax.Array:
+    def product(
+        self, of: int, by: int, along: int, vector: Float[Array, "..."]
+    ) -> Float[Array, "..."]:
         """Returns (grad_by grad_along V_of) vector."""
         return jnp.tensordot(self.second[by][along][of], vector, vector.ndim)
 
@@ -49,12 +52,14 @@ def derivatives(values: Values, params: Params) -> Derivatives:
     return Derivatives(found, second)
 
 
-def naive(values: Values, params: Params, player: int) -> jax.Array:
+def naive(values: Values, params: Params, player: int) -> Float[Array, "..."]:
     """Returns the gradient of the own value, everybody else fixed."""
     return gradient(values, player, player, params)
 
 
-def look_ahead(values: Values, params: Params, player: int, eta: Any) -> jax.Array:
+def look_ahead(
+    values: Values, params: Params, player: int, eta: Scalar
+) -> Float[Array, "..."]:
     """Returns the gradient of the own value after the others' steps, held constant.
 
     To first order in `eta`:
@@ -67,7 +72,7 @@ def look_ahead(values: Values, params: Params, player: int, eta: Any) -> jax.Arr
     return _look_ahead(derivatives(values, params), player, eta)
 
 
-def shaping(values: Values, params: Params, player: int) -> jax.Array:
+def shaping(values: Values, params: Params, player: int) -> Float[Array, "..."]:
     """Returns how the own parameters turn the others' steps in one's own favour.
 
         sum_j (grad_i grad_j V_j) grad_j V_i
@@ -78,8 +83,8 @@ def shaping(values: Values, params: Params, player: int) -> jax.Array:
 
 
 def lola(
-    values: Values, params: Params, player: int, eta: Any, form: str = "taylor"
-) -> jax.Array:
+    values: Values, params: Params, player: int, eta: Scalar, form: str = "taylor"
+) -> Float[Array, "..."]:
     """Returns LOLA's gradient in one of its three published forms.
 
     * `"taylor"`: the naive gradient plus `eta * shaping`, as in the paper's equations
@@ -122,10 +127,10 @@ def sos(
     values: Values,
     params: Params,
     player: int,
-    eta: Any,
+    eta: Scalar,
     a: float = 0.5,
     b: float = 0.1,
-) -> jax.Array:
+) -> Float[Array, "..."]:
     """Returns the direction of Stable Opponent Shaping: look-ahead plus p * shaping.
 
     The share p of the shaping term is one number for all players. It is less than 1
@@ -155,7 +160,7 @@ def sos(
     return ahead[player] + jnp.minimum(p1, p2) * shaped[player]
 
 
-def _look_ahead(found: Derivatives, player: int, eta: Any) -> jax.Array:
+def _look_ahead(found: Derivatives, player: int, eta: Scalar) -> jax.Array:
     ahead = found.gradient(player, player)
     for j in _others(found.first, player):
         step = eta * found.gradient(j, j)
@@ -171,7 +176,9 @@ def _shaping(found: Derivatives, player: int) -> jax.Array:
     return sum(parts, start=jnp.zeros_like(found.first[player][player]))
 
 
-def _through_steps(values: Values, params: Params, player: int, eta: Any) -> jax.Array:
+def _through_steps(
+    values: Values, params: Params, player: int, eta: Scalar
+) -> jax.Array:
     def value(own: jax.Array) -> jax.Array:
         moved = with_player(params, player, own)
         after = moved

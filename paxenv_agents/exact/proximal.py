@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from paxenv_agents.exact.games import Params, Values, gradient, with_player
+from paxenv_agents.exact.games import Params, Scalar, Values, gradient, with_player
 from paxenv_agents.exact.training import Method
 
 #: `(old parameters, new parameters) -> distance of the policies`.
@@ -26,11 +26,11 @@ def bernoulli_divergence(
 
 
 def pola(
-    delta: Any = 0.3,
-    eta: Any = 5.0,
+    delta: Scalar = 0.3,
+    eta: Scalar = 5.0,
     *,
-    outer_beta: Any = 0.1,
-    inner_beta: Any = 0.0,
+    outer_beta: Scalar = 0.1,
+    inner_beta: Scalar = 0.0,
     outer_steps: int = 1000,
     inner_steps: int = 1,
     threshold: float = 1e-8,
@@ -79,8 +79,8 @@ def answers(
     params: Params,
     player: int,
     *,
-    eta: Any,
-    beta: Any,
+    eta: Scalar,
+    beta: Scalar,
     num_steps: int,
     divergence: Divergence = bernoulli_divergence,
 ) -> Params:

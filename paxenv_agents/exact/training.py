@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -10,7 +10,7 @@ from jaxtyping import Array, Float
 
 from paxenv.wording import counted
 from paxenv_agents.exact import gradients
-from paxenv_agents.exact.games import Params, Values
+from paxenv_agents.exact.games import Params, Scalar, Values
 
 #: `(values, params, player) -> the player's next parameters`.
 Method = Callable[[Values, Params, int], jax.Array]
@@ -28,17 +28,17 @@ class Trained(NamedTuple):
     values: Float[Array, "steps players"]
 
 
-def naive(delta: Any = 1.0) -> Method:
+def naive(delta: Scalar = 1.0) -> Method:
     """Returns naive learning at the rate `delta`."""
     return _ascent(gradients.naive, delta)
 
 
-def look_ahead(delta: Any = 1.0, eta: Any = 1.0) -> Method:
+def look_ahead(delta: Scalar = 1.0, eta: Scalar = 1.0) -> Method:
     """Returns look-ahead at the rate `delta`, the others' steps at the rate `eta`."""
     return _ascent(functools.partial(gradients.look_ahead, eta=eta), delta)
 
 
-def lola(delta: Any = 1.0, eta: Any = 1.0, form: str = "taylor") -> Method:
+def lola(delta: Scalar = 1.0, eta: Scalar = 1.0, form: str = "taylor") -> Method:
     """Returns LOLA; see `gradients.lola` for its forms.
 
     Raises:
@@ -48,7 +48,9 @@ def lola(delta: Any = 1.0, eta: Any = 1.0, form: str = "taylor") -> Method:
     return _ascent(functools.partial(gradients.lola, eta=eta, form=form), delta)
 
 
-def sos(delta: Any = 1.0, eta: Any = 1.0, a: float = 0.5, b: float = 0.1) -> Method:
+def sos(
+    delta: Scalar = 1.0, eta: Scalar = 1.0, a: float = 0.5, b: float = 0.1
+) -> Method:
     """Returns Stable Opponent Shaping; see `gradients.sos`."""
     return _ascent(functools.partial(gradients.sos, eta=eta, a=a, b=b), delta)
 
@@ -96,13 +98,13 @@ def train(
     return Trained(*jax.lax.scan(step, tuple(init), None, num_steps))
 
 
-def _ascent(direction: Callable[..., jax.Array], delta: Any) -> Method:
+def _ascent(direction: Callable[..., jax.Array], delta: Scalar) -> Method:
     return functools.partial(_ascended, direction, delta)
 
 
 def _ascended(
     direction: Callable[..., jax.Array],
-    delta: Any,
+    delta: Scalar,
     values: Values,
     params: Params,
     player: int,

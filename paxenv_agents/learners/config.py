@@ -3,6 +3,7 @@
 import dataclasses
 
 from paxenv.options import Count, Positive, Share, Weight, Widths, option
+from paxenv_agents.learners.losses import Loss, Plain
 from paxenv_agents.networks.options import NetworkConfig
 
 
@@ -64,3 +65,8 @@ class LearnerConfig(NetworkConfig):
                 "planned update, but num_updates is None: set it in the config, or "
                 "call agent.planned(num_updates)"
             )
+
+    @property
+    def loss(self) -> Loss:
+        """What an update minimises."""
+        return Plain()

@@ -7,6 +7,7 @@ import gymnasium
 import jax
 import jax.numpy as jnp
 import optax
+from jaxtyping import Array, Float, Key, Num, PyTree
 
 from paxenv import keys, spaces
 from paxenv.options import Count, Positive, Share, documented, option
@@ -16,7 +17,13 @@ from paxenv_agents.learners.replay import Minibatch
 from paxenv_agents.networks import feed_forward
 from paxenv_agents.ops import categorical, policy_gradient
 from paxenv_agents.registry import PairingError
-from paxenv_agents.types import MemoryState, Stats, TrainingState
+from paxenv_agents.types import (
+    Hyperparameters,
+    KeyLike,
+    MemoryState,
+    Stats,
+    TrainingState,
+)
 
 
 @documented
@@ -69,7 +76,9 @@ class DQN(OffPolicy):
         """The number of actions."""
         return int(self.action_space.n)  # type: ignore[attr-defined]
 
-    def action_values(self, params: Any, observations: Any) -> jax.Array:
+    def action_values(
+        self, params: PyTree, observations: PyTree
+    ) -> Float[Array, "*batch A"]:
         """Returns the values of all actions, `[..., A]`.
 
         Args:
@@ -84,24 +93,24 @@ class DQN(OffPolicy):
         )
         return values
 
-    def init_params(self, key: jax.Array) -> Any:
+    def init_params(self, key: KeyLike) -> PyTree:
         network = feed_forward.MLPActor(
             self.num_actions, self.config.hidden_sizes, self.config.activation
         )
         online = feed_forward.init(network, key, self.observation_space)
         return {"online": online, "target": jax.tree.map(jnp.copy, online)}
 
-    def init_opt_state(self, params: Any) -> Any:
+    def init_opt_state(self, params: PyTree) -> PyTree:
         return self.optimiser().init(params["online"])
 
-    def policy_params(self, params: Any) -> Any:
+    def policy_params(self, params: PyTree) -> PyTree:
         return params["online"]
 
-    def initial_hyper(self) -> dict[str, jax.Array]:
+    def initial_hyper(self) -> Hyperparameters:
         start = jnp.asarray(self.config.epsilon_start, jnp.float32)
         return {**super().initial_hyper(), "epsilon_start": start}
 
-    def epsilon(self, state: TrainingState) -> jax.Array:
+    def epsilon(self, state: TrainingState) -> Float[Array, ""]:
         """Returns the share of random actions, float32 scalar."""
         config = self.config
         share = (state.timesteps - config.warmup) / config.epsilon_steps
@@ -109,8 +118,8 @@ class DQN(OffPolicy):
         return jnp.where(self.warming_up(state), 1.0, line)
 
     def policy(
-        self, state: TrainingState, obs: Any, memory: MemoryState
-    ) -> tuple[jax.Array, TrainingState, MemoryState]:
+        self, state: TrainingState, obs: PyTree, memory: MemoryState
+    ) -> tuple[Num[Array, "*action"], TrainingState, MemoryState]:
         """Chooses one action and returns (action, state, memory).
 
         Draws from `fold_in(memory.key, 0)`. `memory.extras` holds the log-probability
@@ -133,10 +142,12 @@ class DQN(OffPolicy):
         dtype = spaces.dtype_of(space)
         return (chosen + int(space.start)).astype(dtype), state, memory
 
-    def value(self, state: TrainingState, obs: Any, memory: MemoryState) -> jax.Array:
+    def value(
+        self, state: TrainingState, obs: PyTree, memory: MemoryState
+    ) -> Float[Array, ""]:
         return jnp.max(self.action_values(state.params["online"], obs), axis=-1)
 
-    def targets(self, params: Any, batch: Minibatch) -> jax.Array:
+    def targets(self, params: PyTree, batch: Minibatch) -> Float[Array, " batch"]:
         """Returns what the values of the actions taken should be, `[batch]`."""
         ahead = self.action_values(params["target"], batch.next_observations)
         if self.config.double:
@@ -147,7 +158,7 @@ class DQN(OffPolicy):
         value = jnp.take_along_axis(ahead, best[:, None], axis=-1)[:, 0]
         return batch.rewards + batch.discounts * value
 
-    def penalty(self, error: jax.Array) -> jax.Array:
+    def penalty(self, error: Float[Array, "*batch"]) -> Float[Array, "*batch"]:
         """Returns the loss of temporal difference errors, of their shape."""
         delta = self.config.huber_delta
         if delta is None:
@@ -155,13 +166,13 @@ class DQN(OffPolicy):
         return optax.huber_loss(error, delta=delta)
 
     def learn(
-        self, key: jax.Array, state: TrainingState, batch: Minibatch
+        self, key: Key[Array, ""], state: TrainingState, batch: Minibatch
     ) -> tuple[TrainingState, Stats]:
         del key
         targets = self.targets(state.params, batch)
         index = batch.actions.astype(jnp.int32) - int(self.action_space.start)  # type: ignore[attr-defined]
 
-        def loss(online: Any) -> tuple[jax.Array, jax.Array]:
+        def loss(online: PyTree) -> tuple[jax.Array, jax.Array]:
             values = self.action_values(online, batch.observations)
             taken = jnp.take_along_axis(values, index[:, None], axis=-1)[:, 0]
             error = self.penalty(taken - targets)
@@ -187,7 +198,9 @@ class DQN(OffPolicy):
         }
         return state.replace(params=params, opt_state=opt_state), stats
 
-    def with_targets(self, state: TrainingState, tau: jax.Array) -> TrainingState:
+    def with_targets(
+        self, state: TrainingState, tau: Float[Array, ""]
+    ) -> TrainingState:
         params = state.params
         target = mixed(params["online"], params["target"], tau)
         return state.replace(params={**params, "target": target})

@@ -3,13 +3,13 @@
 import dataclasses
 from typing import ClassVar
 
-import gymnasium
 import jax
 import jax.numpy as jnp
 
 from paxenv.options import documented
 from paxenv_agents.learners.config import LearnerConfig
-from paxenv_agents.learners.ppo import PPO, PPOConfig
+from paxenv_agents.learners.policy_gradient import PolicyGradient
+from paxenv_agents.learners.ppo import PPOConfig
 from paxenv_agents.networks.distributions import (
     ClippedGaussian,
     Distribution,
@@ -55,7 +55,7 @@ class LogitGaussian(ClippedGaussian):
 
 
 @dataclasses.dataclass(frozen=True)
-class Hyper(PPO):
+class Hyper(PolicyGradient):
     """PPO whose action is a memory-one policy: five logits of cooperating.
 
     It sees the probabilities of the pair of policies before, its own first, and gives
@@ -88,11 +88,9 @@ class Hyper(PPO):
                 f"{self.observation_space} and {self.action_space}"
             )
 
-    @staticmethod
-    def _make_distribution(
-        action_space: gymnasium.Space, config: LearnerConfig
-    ) -> Distribution:
-        box = for_space(action_space, config.action_scale, "scaled")
+    @property
+    def distribution(self) -> Distribution:
+        box = for_space(self.action_space, self.config.action_scale, "scaled")
         if not isinstance(box, ClippedGaussian):
-            raise PairingError(f"it needs a Box of logits, got {action_space}")
+            raise PairingError(f"it needs a Box of logits, got {self.action_space}")
         return LogitGaussian(**dataclasses.asdict(box))

@@ -2,17 +2,17 @@
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import jax
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float, Int, Key, PyTree
 
 from paxenv import keys, options
-from paxenv_agents.agent import Agent
+from paxenv_agents.agent import Agent, Game, config_and_seat, seated
 from paxenv_agents.ops import policy_gradient
-from paxenv_agents.types import Hyperparameters, MemoryState
+from paxenv_agents.types import Hyperparameters, KeyLike, MemoryState, TrainingState
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,6 +41,34 @@ class Learner(Agent):
     def initial_hyper(self) -> Hyperparameters:
         """Returns the traced hyperparameters as the config sets them."""
         return self.traced()
+
+    @classmethod
+    def from_env(
+        cls,
+        env: Game,
+        config: Any = None,
+        *,
+        player: int = 0,
+        greedy: bool = False,
+        **overrides: Any,
+    ) -> Self:
+        """Returns the learner for one seat of a game.
+
+        Args:
+            env: The game, or a plain or vector environment of Gymnasium; only the
+                seat's spaces are read.
+            config: Options: a `config_class`, a mapping by name, or None for the
+                defaults. A whole number is the seat.
+            player: The seat, from 0.
+            greedy: Whether to act deterministically.
+            **overrides: Options by name; they win over `config`.
+
+        Raises:
+            ValueError: If an option is unknown or refused, or the spaces do not fit.
+        """
+        config, player = config_and_seat(config, player)
+        options = cls.config_of(config, overrides)
+        return cls.for_seat(seated(env), player, config=options, greedy=greedy)
 
     @classmethod
     def check_config(cls, config: Any) -> None:
@@ -81,7 +109,29 @@ class Learner(Agent):
             for name, x in numbers.items()
         }
 
-    def init_memory(self, key: jax.Array, hidden: jax.Array) -> MemoryState:
+    def init_params(self, key: KeyLike) -> PyTree:
+        """Returns fresh parameters; consumes the key. None, if there is nothing."""
+        del key
+        return ()
+
+    def init_opt_state(self, params: PyTree) -> PyTree:
+        """Returns the opening state of the optimiser of these parameters."""
+        return self.optimiser().init(params)
+
+    def init_state(self, key: KeyLike) -> TrainingState:
+        key = keys.typed(key)
+        params = self.init_params(jax.random.fold_in(key, 0))
+        return TrainingState(
+            params=params,
+            opt_state=self.init_opt_state(params),
+            key=jax.random.fold_in(key, 1),
+            timesteps=jnp.zeros((), jnp.int32),
+            hyper=self.initial_hyper(),
+        )
+
+    def init_memory(
+        self, key: Key[Array, ""], hidden: Float[Array, " H"]
+    ) -> MemoryState:
         zero = jnp.zeros((), jnp.float32)
         extras = {"log_probs": zero, "values": zero}
         return MemoryState(hidden=hidden, key=keys.typed(key), extras=extras)
@@ -89,11 +139,11 @@ class Learner(Agent):
     def descended(
         self,
         hyper: Hyperparameters,
-        params: Any,
-        opt_state: Any,
-        grads: Any,
-        rate: jax.Array,
-    ) -> tuple[Any, Any, jax.Array]:
+        params: PyTree,
+        opt_state: PyTree,
+        grads: PyTree,
+        rate: Float[Array, ""],
+    ) -> tuple[PyTree, PyTree, Float[Array, ""]]:
         """Returns (params, opt_state, gradient norm) after a step of the optimiser.
 
         Args:

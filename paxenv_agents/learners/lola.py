@@ -6,6 +6,7 @@ from typing import Annotated, Any, ClassVar, Self
 import jax
 import jax.numpy as jnp
 import optax
+from jaxtyping import Array, Float, Key, PyTree
 
 from paxenv.environment import where
 from paxenv.options import (
@@ -21,12 +22,13 @@ from paxenv.options import (
 )
 from paxenv_agents import structure
 from paxenv_agents.engine.context import Context
-from paxenv_agents.learners.actor_critic import ActorCritic
 from paxenv_agents.learners.lookahead import Lookahead, Seat, logit_share
+from paxenv_agents.learners.policy_gradient import PolicyGradient
 from paxenv_agents.networks.options import NetworkConfig
 from paxenv_agents.ops import policy_gradient
 from paxenv_agents.types import (
     Hyperparameters,
+    KeyLike,
     MemoryState,
     Sample,
     Stats,
@@ -94,8 +96,8 @@ class LOLAConfig(NetworkConfig):
 
 
 def fitted_opponent(
-    model: ActorCritic,
-    key: jax.Array,
+    model: PolicyGradient,
+    key: KeyLike,
     seen: Sample,
     num_steps: int,
     learning_rate: float,
@@ -119,7 +121,7 @@ def fitted_opponent(
         weights = seen.valid.astype(jnp.float32)
     optimiser = optax.adam(learning_rate)
 
-    def loss(params: Any) -> jax.Array:
+    def loss(params: PyTree) -> jax.Array:
         log_probs, _, _ = model.evaluate(state.replace(params=params), seen)
         return -policy_gradient.weighted_mean(log_probs, weights)
 
@@ -135,7 +137,7 @@ def fitted_opponent(
 
 
 @dataclasses.dataclass(frozen=True)
-class LOLA(ActorCritic):
+class LOLA(PolicyGradient):
     """Climbs its value at where the co-players' next steps will lead, through them.
 
     An update has `num_lookaheads` steps of look-ahead: fresh games are played, and
@@ -185,7 +187,7 @@ class LOLA(ActorCritic):
     def update(
         self,
         traj: Sample,
-        last_obs: Any,
+        last_obs: PyTree,
         state: TrainingState,
         memory: MemoryState,
         *,
@@ -217,7 +219,7 @@ class LOLA(ActorCritic):
             )
         told, key = context, jax.random.fold_in(state.key, 0)
 
-        def loss(params: Any) -> tuple[jax.Array, Stats]:
+        def loss(params: PyTree) -> tuple[jax.Array, Stats]:
             losses, stats = told.each(lambda one: self.loss(params, state, one, key))
             return jnp.mean(losses), jax.tree.map(jnp.mean, stats)
 
@@ -239,9 +241,13 @@ class LOLA(ActorCritic):
         stats = {**stats, "grad_norm": norm, "learning_rate": rate}
         return where(changes, learnt, state), memory, stats
 
-    def loss(
-        self, params: Any, state: TrainingState, context: Context, key: jax.Array
-    ) -> tuple[jax.Array, Stats]:
+    def loss(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self,
+        params: PyTree,
+        state: TrainingState,
+        context: Context,
+        key: Key[Array, ""],
+    ) -> tuple[Float[Array, ""], Stats]:
         """Returns (-own objective after the look-ahead + value_coeff * value error, its
         parts) against one opponent.
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import gymnasium
 import jax
 import jax.numpy as jnp
+from jaxtyping import Array, Float, Key
 
 from paxenv_agents.agent import Agent
 from paxenv_agents.engine.context import Context
@@ -64,7 +65,7 @@ class Lookahead:
         """The parameters of every learner, () for the others."""
         return tuple(() if seat is None else seat.state.params for seat in self.seats)
 
-    def rollout(self, key: jax.Array, params: Params) -> Samples:
+    def rollout(self, key: Key[Array, ""], params: Params) -> Samples:
         """Returns samples of fresh games that are played with these parameters."""
         states, agents = [], []
         for seat, own in zip(self.seats, params, strict=True):
@@ -76,7 +77,7 @@ class Lookahead:
 
     def objective(
         self, index: int, params: Params, samples: Samples
-    ) -> tuple[jax.Array, Returns]:
+    ) -> tuple[Float[Array, ""], Returns]:
         """Returns the DiCE objective of a slot, summed over its seats, and its returns.
 
         The nodes are the actions of every learner, of which `params` may depend on
@@ -111,7 +112,10 @@ class Lookahead:
         return total, Returns(values, targets, valid)
 
     def ahead(
-        self, params: Params, keys: jax.Array, rates: tuple[jax.Array | None, ...]
+        self,
+        params: Params,
+        keys: Key[Array, " K"],
+        rates: tuple[Float[Array, ""] | None, ...],
     ) -> Params:
         """Returns the parameters after a plain gradient step of the others for each
         key, all at once, each from rollouts of its own. Differentiable.

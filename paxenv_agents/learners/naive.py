@@ -3,13 +3,9 @@
 import dataclasses
 from typing import ClassVar
 
-import jax
-import jax.numpy as jnp
-
 from paxenv.options import documented
 from paxenv_agents.learners.config import LearnerConfig
-from paxenv_agents.learners.policy_gradient import Batch, PolicyGradient
-from paxenv_agents.types import Hyperparameters
+from paxenv_agents.learners.policy_gradient import PolicyGradient
 
 
 @documented
@@ -45,13 +41,3 @@ class Naive(PolicyGradient):
     config: NaiveConfig = NaiveConfig()
 
     config_class: ClassVar[type[LearnerConfig]] = NaiveConfig
-
-    def policy_objective(
-        self, ratio: jax.Array, advantages: jax.Array, hyper: Hyperparameters
-    ) -> jax.Array:
-        return ratio * advantages
-
-    def value_error(
-        self, values: jax.Array, batch: Batch, hyper: Hyperparameters
-    ) -> jax.Array:
-        return jnp.square(batch.targets - values)

@@ -3,18 +3,17 @@
 import abc
 import dataclasses
 import math
-from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Self
 
 import jax
 import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Key, PyTree
 
-from paxenv import keys, missing, options, spaces
+from paxenv import missing, options, spaces
 from paxenv.environment import where
 from paxenv.options import Count, Natural, Positive, Rule, Share, Weight, Widths, option
 from paxenv.wording import counted
 from paxenv_agents import structure
-from paxenv_agents.agent import seated
 from paxenv_agents.learners import replay
 from paxenv_agents.learners.learner import Learner
 from paxenv_agents.learners.replay import Minibatch, Transition
@@ -23,6 +22,7 @@ from paxenv_agents.networks.options import Activation
 from paxenv_agents.registry import PairingError
 from paxenv_agents.types import (
     Hyperparameters,
+    KeyLike,
     MemoryState,
     Sample,
     Stats,
@@ -114,51 +114,26 @@ class OffPolicy(Learner):
         except ValueError as error:
             raise PairingError(str(error)) from error
 
-    @classmethod
-    def from_env(  # pyright: ignore[reportIncompatibleMethodOverride]
-        cls,
-        env: Any,
-        config: OffPolicyConfig | Mapping[str, Any] | None = None,
-        *,
-        player: int = 0,
-        greedy: bool = False,
-        **overrides: Any,
-    ) -> Self:
-        """Returns the learner for one seat of a game.
-
-        Args:
-            env: The game, or a plain or vector environment of Gymnasium; only the
-                seat's spaces are read.
-            config: Options, also as a mapping; the class's defaults if None.
-            player: The seat, from 0.
-            greedy: Whether to act deterministically.
-            **overrides: Options by name; they win over `config`.
-
-        Raises:
-            ValueError: If an option is unknown or refused, or the spaces do not fit.
-        """
-        env, config = seated(env), cls.config_of(config, overrides)
-        spaces = env.observation_space(player), env.action_space(player)
-        return cls(*spaces, config, greedy=greedy)
-
     # What a learner writes.
 
     @abc.abstractmethod
-    def init_params(self, key: jax.Array) -> Any:
+    def init_params(self, key: KeyLike) -> PyTree:
         """Returns fresh parameters, with those of the target networks."""
 
     @abc.abstractmethod
-    def init_opt_state(self, params: Any) -> Any:
+    def init_opt_state(self, params: PyTree) -> PyTree:
         """Returns fresh states of the optimisers."""
 
     @abc.abstractmethod
     def learn(
-        self, key: jax.Array, state: TrainingState, batch: Minibatch
+        self, key: Key[Array, ""], state: TrainingState, batch: Minibatch
     ) -> tuple[TrainingState, Stats]:
         """Takes one gradient step and returns (state, stats); no target changes."""
 
     @abc.abstractmethod
-    def with_targets(self, state: TrainingState, tau: jax.Array) -> TrainingState:
+    def with_targets(
+        self, state: TrainingState, tau: Float[Array, ""]
+    ) -> TrainingState:
         """Returns the state with its target networks moved by a share `tau`."""
 
     # What every learner has.
@@ -182,17 +157,9 @@ class OffPolicy(Learner):
         """Returns the traced hyperparameters as the config sets them."""
         return self.traced("learning_rate", "gamma", "tau", "max_grad_norm")
 
-    def init_state(self, key: jax.Array) -> TrainingState:
-        key = keys.typed(key)
-        params = self.init_params(jax.random.fold_in(key, 0))
-        return TrainingState(
-            params=params,
-            opt_state=self.init_opt_state(params),
-            key=jax.random.fold_in(key, 1),
-            timesteps=jnp.zeros((), jnp.int32),
-            hyper=self.initial_hyper(),
-            replay=replay.empty(self.example_row(), self.config.capacity),
-        )
+    def init_state(self, key: KeyLike) -> TrainingState:
+        ring = replay.empty(self.example_row(), self.config.capacity)
+        return super().init_state(key).replace(replay=ring)
 
     def example_row(self) -> Transition:
         """Returns one row of replay, all zeros: leaves are `[E, ...]`."""
@@ -213,12 +180,12 @@ class OffPolicy(Learner):
             valid=no,
         )
 
-    def warming_up(self, state: TrainingState) -> jax.Array:
+    def warming_up(self, state: TrainingState) -> Bool[Array, ""]:
         """Returns whether actions are still random, as a bool scalar."""
         return state.timesteps < self.config.warmup
 
     def update(
-        self, traj: Sample, last_obs: Any, state: TrainingState, memory: MemoryState
+        self, traj: Sample, last_obs: PyTree, state: TrainingState, memory: MemoryState
     ) -> tuple[TrainingState, MemoryState, Stats]:
         """Keeps `traj`, `[T, E, ...]`, learns what is due; returns (state, memory,
         stats).
@@ -242,7 +209,7 @@ class OffPolicy(Learner):
 
     @structure.compiled_method
     def _learnt(
-        self, traj: Sample, last_obs: Any, state: TrainingState
+        self, traj: Sample, last_obs: PyTree, state: TrainingState
     ) -> tuple[TrainingState, Any]:
         """Returns (state, stats), these `Flagged` where no gradient step was due."""
         new = replay.transitions(traj, last_obs)
@@ -311,7 +278,7 @@ class OffPolicy(Learner):
         return state.replace(key=jax.random.fold_in(state.key, 2)), stats
 
 
-def mixed(online: Any, target: Any, tau: jax.Array) -> Any:
+def mixed(online: PyTree, target: PyTree, tau: Float[Array, ""]) -> PyTree:
     """Returns tau * online + (1 - tau) * target; at tau = 1 exactly the online ones."""
     return jax.tree.map(
         lambda p, t: jnp.where(tau == 1.0, p, tau * p + (1.0 - tau) * t), online, target

@@ -1,19 +1,28 @@
-"""The update that policy-gradient learners share."""
+"""Learners that climb a policy gradient: a network, a memory and a loss as values."""
 
-import abc
 import dataclasses
-from typing import Any, ClassVar, NamedTuple
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self
 
 import jax
 import jax.numpy as jnp
+from flax import linen as nn
+from jaxtyping import Array, Float, Int, Num, PyTree
 
+from paxenv import keys
 from paxenv.environment import where
 from paxenv_agents import structure
-from paxenv_agents.learners import actor_critic, learner
-from paxenv_agents.learners.actor_critic import ActorCritic
+from paxenv_agents.agent import Game
+from paxenv_agents.learners import learner, minibatches
+from paxenv_agents.learners.config import LearnerConfig
+from paxenv_agents.learners.learner import Learner
+from paxenv_agents.learners.losses import Batch
+from paxenv_agents.networks import actor_critic, distributions, feed_forward
+from paxenv_agents.networks.actor_critic import ActorCritic, PolicyDistribution
 from paxenv_agents.ops import multistep, policy_gradient
 from paxenv_agents.types import (
     Hyperparameters,
+    KeyLike,
     MemoryState,
     Sample,
     Stats,
@@ -21,29 +30,35 @@ from paxenv_agents.types import (
 )
 
 
-class Batch(NamedTuple):
-    """What a loss reads; leaves are `[T, E, ...]`.
+@dataclasses.dataclass(frozen=True)
+class PolicyGradient(Learner):
+    """A policy and a value that minimise a loss over minibatches, by Adam.
+
+    What distinguishes PPO, Naive, RecurrentPPO, Shaper, MFOS and Hyper is three values:
+    `config.loss`, the network in `actor_critic`, and the rule of its memory.
+
+    Actions are `Discrete`, by a categorical distribution, or a `Box` of floats with
+    finite bounds, by normal distributions (`config.action_scale`, `action_bound`).
+    All numbers that may change in training are in `state.hyper`, float32 scalars that
+    schedules, samplers and searches overwrite without a recompilation: `learning_rate`,
+    `entropy_coeff`, `gamma`, `gae_lambda`, `value_coeff`, `max_grad_norm`, those of the
+    loss, and `enabled` (at 0 an update leaves the whole training state as it was).
 
     Attributes:
-        sample: The experience.
-        advantages: Of each step, 0 where not valid.
-        targets: What the values should have been.
-        weights: 1 for valid steps, 0 for the others.
+        config: Static options.
+        actor: Own network for the logits; needs `critic`. Default: by `config`.
+        critic: Own network for the value.
+        num_games: Games that are played together against the same co-players, where
+            the policy mixes them; None: all games of a batch are.
     """
 
-    sample: Sample
-    advantages: jax.Array
-    targets: jax.Array
-    weights: jax.Array
+    config: LearnerConfig = dataclasses.field(default_factory=LearnerConfig)
+    actor: nn.Module | None = None
+    critic: nn.Module | None = None
+    _: dataclasses.KW_ONLY
+    num_games: int | None = None
 
-
-@dataclasses.dataclass(frozen=True)
-class PolicyGradient(ActorCritic):
-    """An actor-critic that climbs an objective of ratio and advantage, by Adam.
-
-    A subclass says what its policy maximises and what its values minimise.
-    """
-
+    config_class: ClassVar[type[LearnerConfig]] = LearnerConfig
     arithmetic: ClassVar[tuple[str, ...]] = (
         "learning_rate_end",
         "entropy_coeff_end",
@@ -51,59 +66,218 @@ class PolicyGradient(ActorCritic):
         "num_updates",
     )
 
-    @abc.abstractmethod
-    def policy_objective(
-        self, ratio: jax.Array, advantages: jax.Array, hyper: Hyperparameters
-    ) -> jax.Array:
-        """Returns what the policy maximises at each step, `[T, E]`."""
+    def __post_init__(self) -> None:
+        self.check_config(self.config)
+        _ = self.actor_critic
+        if self.recurrent and self.actor is not None:
+            raise ValueError(
+                "a recurrent learner makes its own network: use hidden_sizes, gru_size "
+                "and activation instead of an own actor and critic"
+            )
 
-    @abc.abstractmethod
-    def value_error(
-        self, values: jax.Array, batch: Batch, hyper: Hyperparameters
-    ) -> jax.Array:
-        """Returns what the values minimise at each step, `[T, E]`."""
+    @classmethod
+    def from_env(
+        cls,
+        env: Game,
+        config: Any = None,
+        actor_class: Any = None,
+        critic_class: Any = None,
+        *,
+        player: int = 0,
+        greedy: bool = False,
+        actor_cfg: dict[str, Any] | None = None,
+        critic_cfg: dict[str, Any] | None = None,
+        **overrides: Any,
+    ) -> Self:
+        """Returns the learner for one seat of a game.
+
+        Args:
+            env: The game, or a plain or vector environment of Gymnasium; only the
+                seat's spaces are read.
+            config: Options: a `config_class`, a mapping by name, or None for the
+                defaults. A whole number is the seat.
+            actor_class: Flax module, made as `actor_class(num_actions=A,
+                hidden_dims=config.hidden_sizes, activation=config.activation)`, from
+                features `[..., F]` to logits `[..., A]`; over a Box of n numbers A is
+                n, the means, or 2n with `action_scale="softplus"`. One that is not
+                given is `MLPActor` or `MLPCritic`; the two share nothing.
+            critic_class: Flax module, made alike without `num_actions`, from features
+                to values `[...]`.
+            player: The seat, from 0.
+            greedy: Whether to act deterministically.
+            actor_cfg: Keywords for `actor_class` that win over the above.
+            critic_cfg: Keywords for `critic_class`.
+            **overrides: Options by name; they win over `config`.
+
+        Raises:
+            ValueError: If an option is unknown or refused, or the spaces do not fit.
+        """
+        agent = super().from_env(env, config, player=player, greedy=greedy, **overrides)
+        if not (actor_class or critic_class or actor_cfg or critic_cfg):
+            return agent
+        options = agent.config
+        widths = {"hidden_dims": options.hidden_sizes, "activation": options.activation}
+        outputs = {"num_actions": agent.distribution.head_size}
+        actor = _make(actor_class or feed_forward.MLPActor, outputs, widths, actor_cfg)
+        critic = _make(critic_class or feed_forward.MLPCritic, widths, critic_cfg)
+        return dataclasses.replace(agent, actor=actor, critic=critic)
+
+    # The values that it holds.
+
+    @property
+    def distribution(self) -> distributions.Distribution:
+        """How the network's outputs become actions."""
+        config = self.config
+        return distributions.for_space(
+            self.action_space, config.action_scale, config.action_bound
+        )
+
+    @property
+    def actor_critic(self) -> ActorCritic:
+        """How policy and value are computed, and what is remembered."""
+        return actor_critic.make_feed_forward(
+            self.observation_space,
+            self.distribution,
+            self.config,
+            self.actor,
+            self.critic,
+        )
+
+    @property
+    def network(self) -> nn.Module:
+        """The network alone: of features, and of a hidden state if it is recurrent."""
+        return self.actor_critic.module
+
+    # What depends on the run.
+
+    def planned(self, num_updates: int) -> Self:
+        """Returns the agent with `num_updates` planned, unless its config has a plan.
+
+        Linear schedules end at the last planned update.
+        """
+        if self.config.num_updates is not None:
+            return self
+        config = dataclasses.replace(self.config, num_updates=num_updates)
+        return dataclasses.replace(self, config=config)
+
+    def check_batch(self, num_steps: int, num_games: int) -> None:
+        """Raises ValueError if a batch `[T, E]` does not split into the minibatches."""
+        minibatches.minibatch_axis(
+            num_steps,
+            num_games,
+            self.config.num_minibatches,
+            recurrent=self.recurrent,
+            group_size=self.group_size(num_games),
+        )
+
+    def rollout_length(self, num_games: int) -> int:
+        del num_games
+        return self.config.n_steps
+
+    @property
+    def mixes_games(self) -> bool:
+        return self.actor_critic.mixes_games
+
+    def grouped(self, num_games: int) -> Self:
+        if not self.mixes_games:
+            return self
+        return dataclasses.replace(self, num_games=num_games)
+
+    def group_size(self, num_games: int) -> int:
+        """Returns how many neighbours of a batch of games a loss sees together."""
+        return (self.num_games or num_games) if self.mixes_games else 1
+
+    # Acting.
+
+    def initial_hyper(self) -> Hyperparameters:
+        return self.traced(
+            *("learning_rate", "entropy_coeff", "gamma", "gae_lambda"),
+            *("value_coeff", "max_grad_norm", *self.config.loss.hyper),
+        )
+
+    def init_params(self, key: KeyLike) -> PyTree:
+        """Returns fresh parameters of the network; consumes the key."""
+        return self.actor_critic.init(key)
+
+    def init_state(self, key: KeyLike) -> TrainingState:
+        self.config.check_plan()
+        return super().init_state(key)
+
+    @property
+    def hidden_size(self) -> int:
+        return self.actor_critic.hidden_size
+
+    def init_hidden(self, num_envs: int) -> Float[Array, "E H"]:
+        return jnp.tile(self.actor_critic.opening(), (num_envs, 1))
+
+    def reset_memory(self, memory: MemoryState, eval: bool = False) -> MemoryState:
+        del eval
+        return memory.replace(hidden=self.actor_critic.opening())
+
+    def end_inner_episode(
+        self, state: TrainingState, memory: MemoryState
+    ) -> MemoryState:
+        hidden = self.actor_critic.next_episode(state.params, memory.hidden)
+        return memory.replace(hidden=hidden)
+
+    def forward(
+        self, params: PyTree, obs: PyTree, hidden: Float[Array, " H"]
+    ) -> tuple[PolicyDistribution, Float[Array, ""], Float[Array, " H"]]:
+        """Returns (policy, value, next hidden) at one observation."""
+        return self.actor_critic.forward(params, obs, hidden)
+
+    def policy(
+        self, state: TrainingState, obs: PyTree, memory: MemoryState
+    ) -> tuple[Num[Array, "*action"], TrainingState, MemoryState]:
+        """Chooses one action and returns (action in its space, state, memory).
+
+        Draws from `fold_in(memory.key, 0)`. `memory.extras` holds the log-probability
+        of the action under the policy (also when `greedy`, which takes the mode, of
+        several the lowest) and the value of `obs`.
+        """
+        policy, value, hidden = self.forward(state.params, obs, memory.hidden)
+        action = policy.mode() if self.greedy else policy.sample(memory.key)
+        extras = {"log_probs": policy.log_prob(action), "values": value}
+        key = keys.fold_in(memory.key, 1)
+        return action, state, memory.replace(hidden=hidden, key=key, extras=extras)
+
+    def value(
+        self, state: TrainingState, obs: PyTree, memory: MemoryState
+    ) -> Float[Array, ""]:
+        return self.forward(state.params, obs, memory.hidden)[1]
+
+    def batch_value(
+        self, state: TrainingState, obs: PyTree, memory: MemoryState
+    ) -> Float[Array, " E"]:
+        """`value` over games; a batch of several groups keeps them apart."""
+        num_games = memory.hidden.shape[0]
+        size = self.group_size(num_games)
+        if size in (1, num_games):
+            return super().batch_value(state, obs, memory)
+        values = jax.vmap(super().batch_value, in_axes=(None, 0, 0))
+        obs, memory = (actor_critic.in_groups(x, size) for x in (obs, memory))
+        return values(state, obs, memory).reshape(num_games)
+
+    def evaluate(
+        self, state: TrainingState, sample: Sample
+    ) -> tuple[Float[Array, "T E"], Float[Array, "T E"], Float[Array, "T E"]]:
+        return self.actor_critic.evaluate(state.params, sample)
+
+    # Learning.
 
     def loss(
-        self, params: Any, state: TrainingState, batch: Batch, entropy_coeff: jax.Array
-    ) -> tuple[jax.Array, Stats]:
-        """Returns (-policy objective + value_coeff * value error - entropy_coeff *
-        entropy, its parts), each a mean over the valid steps of `batch`.
-        """
-        log_probs, values, entropies = self.evaluate(
-            state.replace(params=params), batch.sample
-        )
-        ratio = policy_gradient.importance_ratio(
-            log_probs, batch.sample.behavior_log_probs
-        )
-        objective = self.policy_objective(ratio, batch.advantages, state.hyper)
-        error = self.value_error(values, batch, state.hyper)
-
-        def mean(x):
-            return policy_gradient.weighted_mean(x, batch.weights)
-
-        policy_loss, value_loss, entropy = (
-            -mean(objective),
-            mean(error),
-            mean(entropies),
-        )
-        value_part = state.hyper["value_coeff"] * value_loss
-        total = policy_loss + value_part - entropy_coeff * entropy
-        return total, {
-            "loss/total": total,
-            "loss/policy": policy_loss,
-            "loss/value": value_loss,
-            "entropy": entropy,
-            "approx_kl": mean(policy_gradient.kl_estimate(ratio)),
-            **{k: mean(x) for k, x in self.diagnostics(ratio, state.hyper).items()},
-        }
-
-    def diagnostics(self, ratio: jax.Array, hyper: Hyperparameters) -> Stats:
-        """Returns more numbers of each step whose means are worth reporting."""
-        del ratio, hyper
-        return {}
+        self,
+        params: PyTree,
+        state: TrainingState,
+        batch: Batch,
+        entropy_coeff: Float[Array, ""],
+    ) -> tuple[Float[Array, ""], Stats]:
+        """Returns (the loss of `config.loss`, its parts) of a batch."""
+        evaluated = self.evaluate(state.replace(params=params), batch.sample)
+        return self.config.loss(evaluated, batch, state.hyper, entropy_coeff)
 
     def make_batch(
-        self, traj: Sample, last_obs: Any, state: TrainingState, memory: MemoryState
+        self, traj: Sample, last_obs: PyTree, state: TrainingState, memory: MemoryState
     ) -> Batch:
         """Returns what the loss reads of a trajectory: advantages and value targets.
 
@@ -136,12 +310,13 @@ class PolicyGradient(ActorCritic):
     def loss_sample(self, traj: Sample) -> Sample:
         """Returns the fields that `evaluate` and the loss read; the others are None."""
         nothing = dict.fromkeys(Sample._fields)
-        read = ("observations", "actions", "behavior_log_probs", "behavior_values")
+        played = ("observations", "actions", "behavior_log_probs", "behavior_values")
+        read = (*played, *self.actor_critic.sequence_fields)
         return Sample(**{**nothing, **{name: getattr(traj, name) for name in read}})
 
     @structure.compiled_method
     def update(
-        self, traj: Sample, last_obs: Any, state: TrainingState, memory: MemoryState
+        self, traj: Sample, last_obs: PyTree, state: TrainingState, memory: MemoryState
     ) -> tuple[TrainingState, MemoryState, Stats]:
         """Learns from `traj`, `[T, E, ...]`, and returns (state, memory, stats).
 
@@ -157,7 +332,7 @@ class PolicyGradient(ActorCritic):
         config.check_plan()
         num_steps, num_games = traj.rewards.shape
         group_size = self.group_size(num_games)
-        axis = actor_critic.minibatch_axis(
+        axis = minibatches.minibatch_axis(
             num_steps,
             num_games,
             config.num_minibatches,
@@ -166,17 +341,17 @@ class PolicyGradient(ActorCritic):
         )
         batch = self.make_batch(traj, last_obs, state, memory)
         entropy_coeff = self.entropy_coeff(state)
-        order = actor_critic.indices(
+        order = minibatches.indices(
             jax.random.fold_in(state.key, 0),
-            num_games // group_size if axis == actor_critic.GAMES else num_steps,
+            num_games // group_size if axis == minibatches.GAMES else num_steps,
             config.num_epochs,
             config.num_minibatches,
         )
-        if axis == actor_critic.GAMES:
-            order = actor_critic.of_games(order, group_size)
+        if axis == minibatches.GAMES:
+            order = minibatches.of_games(order, group_size)
 
         def step(carry, index):
-            part = actor_critic.take(batch, index, axis)
+            part = minibatches.take(batch, index, axis)
             return self._optimiser_step(carry, state, part, entropy_coeff)
 
         (params, opt_state), steps = jax.lax.scan(
@@ -210,7 +385,9 @@ class PolicyGradient(ActorCritic):
         )
         return (params, opt_state), {**stats, "grad_norm": norm, "learning_rate": rate}
 
-    def learning_rate(self, hyper: Hyperparameters, step: jax.Array) -> jax.Array:
+    def learning_rate(
+        self, hyper: Hyperparameters, step: Int[Array, ""]
+    ) -> Float[Array, ""]:
         """Returns the rate of optimiser step number `step`, counted from 0."""
         config, start = self.config, hyper["learning_rate"]
         if config.learning_rate_end is None:
@@ -220,7 +397,7 @@ class PolicyGradient(ActorCritic):
         share = learner.share_of_steps(step, num_steps)
         return learner.linear(start, config.learning_rate_end, share)
 
-    def entropy_coeff(self, state: TrainingState) -> jax.Array:
+    def entropy_coeff(self, state: TrainingState) -> Float[Array, ""]:
         """Returns the entropy weight of this update."""
         config, start = self.config, state.hyper["entropy_coeff"]
         if config.entropy_coeff_end is None:
@@ -248,3 +425,11 @@ def _of_batch(values: jax.Array, batch: Batch) -> Stats:
         "value_mean": mean(values),
         "return_mean": mean(batch.targets),
     }
+
+
+def _make(module_class: Any, *options: Mapping[str, Any] | None) -> nn.Module:
+    """Returns a module made with options; the last ones win, lists become tuples."""
+    merged = {name: x for given in options for name, x in (given or {}).items()}
+    return module_class(
+        **{n: tuple(x) if isinstance(x, list) else x for n, x in merged.items()}
+    )

@@ -1,16 +1,14 @@
-"""Proximal policy optimisation."""
+"""Proximal policy optimisation, without a memory and with one."""
 
 import dataclasses
 from typing import ClassVar
 
-import jax
-import jax.numpy as jnp
-
-from paxenv.options import Positive, documented, option
+from paxenv.options import Count, Positive, documented, option
 from paxenv_agents.learners.config import LearnerConfig
-from paxenv_agents.learners.policy_gradient import Batch, PolicyGradient
-from paxenv_agents.ops import policy_gradient
-from paxenv_agents.types import Hyperparameters, Stats
+from paxenv_agents.learners.losses import Clipped
+from paxenv_agents.learners.policy_gradient import PolicyGradient
+from paxenv_agents.networks.actor_critic import Recurrent, make_recurrent
+from paxenv_agents.networks.recurrent import OfEpisode
 
 
 @documented
@@ -22,6 +20,10 @@ class PPOConfig(LearnerConfig):
         0.2, "How far a ratio or a value may move in an update."
     )
     clip_value: bool = option(True, "Whether the value error is clipped too.")
+
+    @property
+    def loss(self) -> Clipped:
+        return Clipped(self.clip_value)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,26 +45,54 @@ class PPO(PolicyGradient):
 
     config_class: ClassVar[type[LearnerConfig]] = PPOConfig
 
-    def initial_hyper(self) -> Hyperparameters:
-        epsilon = jnp.asarray(self.config.clip_epsilon, jnp.float32)
-        return {**super().initial_hyper(), "clip_epsilon": epsilon}
 
-    def policy_objective(
-        self, ratio: jax.Array, advantages: jax.Array, hyper: Hyperparameters
-    ) -> jax.Array:
-        return policy_gradient.clipped_surrogate(
-            ratio, advantages, hyper["clip_epsilon"]
+@documented
+@dataclasses.dataclass(frozen=True)
+class RecurrentPPOConfig(PPOConfig):
+    """Options of recurrent PPO: those of `PPOConfig` except `tabular`, and one more.
+
+    `hidden_sizes` are the widths of the encoder before the recurrent units (`()`: the
+    units read the features), and a minibatch is of whole games.
+    """
+
+    hidden_sizes: tuple[int, ...] = (64,)
+    gru_size: Count = option(
+        64,
+        "Gated recurrent units, of the policy and the value each if `shared_torso` is"
+        " off.",
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.tabular:
+            raise ValueError(
+                "tabular must be False for a recurrent policy: it is no table of states"
+            )
+
+
+@dataclasses.dataclass(frozen=True)
+class RecurrentPPO(PolicyGradient):
+    """PPO whose policy and value read a gated recurrent unit.
+
+    `memory.hidden` is the unit's state, 0 at the opening of every inner episode. A loss
+    plays its sequence again from the first stored state, clears the state where an
+    inner episode ends, passes over steps that were not played, and is differentiated
+    through all of it. An update keeps the memory: where a game goes on, its first state
+    of the next batch was made by the parameters before the update.
+
+    Source: Schulman et al. (2017) for the loss, as `PPO`; Hausknecht & Stone, Deep
+    Recurrent Q-Learning for Partially Observable MDPs (2015), for sequences that open
+    with a stored state.
+    """
+
+    config: RecurrentPPOConfig = RecurrentPPOConfig()
+
+    recurrent: ClassVar[bool] = True
+    stores_hiddens: ClassVar[str] = "first"
+    config_class: ClassVar[type[LearnerConfig]] = RecurrentPPOConfig
+
+    @property
+    def actor_critic(self) -> Recurrent:
+        return make_recurrent(
+            self.observation_space, self.distribution, self.config, OfEpisode()
         )
-
-    def value_error(
-        self, values: jax.Array, batch: Batch, hyper: Hyperparameters
-    ) -> jax.Array:
-        if not self.config.clip_value:
-            return jnp.square(batch.targets - values)
-        return policy_gradient.clipped_squared_error(
-            values, batch.sample.behavior_values, batch.targets, hyper["clip_epsilon"]
-        )
-
-    def diagnostics(self, ratio: jax.Array, hyper: Hyperparameters) -> Stats:
-        outside = jnp.abs(ratio - 1.0) > hyper["clip_epsilon"]
-        return {"clip_fraction": outside.astype(jnp.float32)}

@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import struct
+from jaxtyping import Array, Bool, Float, Key, PyTree
 
 from paxenv import keys
 from paxenv.wording import counted
@@ -81,7 +82,7 @@ class Replay(struct.PyTreeNode):
         return self.rows.rewards.shape[0]
 
 
-def transitions(sample: Sample, last_obs: Any) -> Transition:
+def transitions(sample: Sample, last_obs: PyTree) -> Transition:
     """Returns what replay keeps of a sample `[T, E, ...]`.
 
     Where an inner episode ends that is no end on the learner's clock, a step leads to
@@ -123,7 +124,9 @@ def empty(row: Transition, capacity: int) -> Replay:
     return Replay(rows=rows, head=zero, filled=zero)
 
 
-def add(replay: Replay, new: Transition, enabled: jax.Array | bool = True) -> Replay:
+def add(
+    replay: Replay, new: Transition, enabled: Bool[Array, ""] | bool = True
+) -> Replay:
     """Returns the ring with rows `[T, E, ...]` added; of too many, the last ones.
 
     Where it is not `enabled` nothing is written and nothing copied.
@@ -147,7 +150,11 @@ def add(replay: Replay, new: Transition, enabled: jax.Array | bool = True) -> Re
 
 
 def sample(
-    replay: Replay, key: jax.Array, batch_size: int, gamma: Any, n_step: int = 1
+    replay: Replay,
+    key: Key[Array, ""],
+    batch_size: int,
+    gamma: Float[Array, ""] | float,
+    n_step: int = 1,
 ) -> Minibatch:
     """Returns transitions drawn uniformly, with replacement.
 
@@ -173,7 +180,7 @@ def sample(
     return windowed(window, gamma)
 
 
-def windowed(window: Transition, gamma: Any) -> Minibatch:
+def windowed(window: Transition, gamma: Float[Array, ""] | float) -> Minibatch:
     """Returns windows `[batch, n, ...]` as single transitions over several steps."""
     ends = window.ends.astype(jnp.int32)
     # Before the first end, and the step of the end itself.
@@ -206,7 +213,7 @@ def _select(mask: jax.Array, x: jax.Array, y: jax.Array) -> jax.Array:
     return jnp.where(mask.reshape(*mask.shape, *(1,) * (x.ndim - mask.ndim)), x, y)
 
 
-def _acted_on_next(observations: Any, last_obs: Any, valid: jax.Array) -> Any:
+def _acted_on_next(observations: PyTree, last_obs: PyTree, valid: jax.Array) -> Any:
     """Returns what was seen at the next step played, `last_obs` after the last."""
     num_steps, num_games = valid.shape
     step = jnp.where(valid, jnp.arange(num_steps)[:, None], num_steps)

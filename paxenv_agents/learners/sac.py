@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 import jax
 import jax.numpy as jnp
 from flax import linen as nn
+from jaxtyping import Array, Float, Key, Num, PyTree
 
 from paxenv import keys, spaces
 from paxenv.options import Positive, Real, documented, option
@@ -14,7 +15,7 @@ from paxenv_agents.learners.replay import Minibatch
 from paxenv_agents.networks import distributions, feed_forward
 from paxenv_agents.ops import gaussian, policy_gradient
 from paxenv_agents.registry import PairingError
-from paxenv_agents.types import MemoryState, Stats, TrainingState
+from paxenv_agents.types import KeyLike, MemoryState, Stats, TrainingState
 
 NUM_CRITICS = 2
 
@@ -46,7 +47,9 @@ class Critic(nn.Module):
     activation: str
 
     @nn.compact
-    def __call__(self, features: jax.Array, action: jax.Array) -> jax.Array:
+    def __call__(
+        self, features: Float[Array, "*batch F"], action: Float[Array, "*batch A"]
+    ) -> Float[Array, "*batch"]:
         """Returns the value of an action in [-1, 1]."""
         both = jnp.concatenate([features, action], axis=-1)
         return feed_forward.MLPCritic(self.hidden_dims, self.activation)(both)
@@ -97,7 +100,7 @@ class SAC(OffPolicy):
     def _critic(self) -> Critic:
         return Critic(self.config.hidden_sizes, self.config.activation)
 
-    def init_params(self, key: jax.Array) -> Any:
+    def init_params(self, key: KeyLike) -> PyTree:
         fold = jax.random.fold_in
         example = (
             jnp.zeros(feed_forward.num_features(self.observation_space)),
@@ -117,16 +120,18 @@ class SAC(OffPolicy):
             "log_alpha": jnp.log(jnp.asarray(alpha, jnp.float32)),
         }
 
-    def init_opt_state(self, params: Any) -> Any:
+    def init_opt_state(self, params: PyTree) -> PyTree:
         return {
             name: self.optimiser().init(params[name])
             for name in ("actor", "critics", "log_alpha")
         }
 
-    def policy_params(self, params: Any) -> Any:
+    def policy_params(self, params: PyTree) -> PyTree:
         return params["actor"]
 
-    def outputs(self, params: Any, observations: Any) -> jax.Array:
+    def outputs(
+        self, params: PyTree, observations: PyTree
+    ) -> Float[Array, "*batch outputs"]:
         """Returns what the policy's law reads, `[..., 2 * coordinates]`."""
         outputs: Any = feed_forward.apply(
             self._actor, params["actor"], observations, self.observation_space
@@ -134,8 +139,8 @@ class SAC(OffPolicy):
         return outputs
 
     def policy(
-        self, state: TrainingState, obs: Any, memory: MemoryState
-    ) -> tuple[jax.Array, TrainingState, MemoryState]:
+        self, state: TrainingState, obs: PyTree, memory: MemoryState
+    ) -> tuple[Num[Array, "*action"], TrainingState, MemoryState]:
         """Chooses one action and returns (action in its Box, state, memory).
 
         Draws from `fold_in(memory.key, 0)`. `memory.extras` holds the log-density of
@@ -160,12 +165,14 @@ class SAC(OffPolicy):
         )
         return action, state, memory
 
-    def value(self, state: TrainingState, obs: Any, memory: MemoryState) -> jax.Array:
+    def value(
+        self, state: TrainingState, obs: PyTree, memory: MemoryState
+    ) -> Float[Array, ""]:
         action = self.distribution.mode(self.outputs(state.params, obs))
         features = feed_forward.features(obs, self.observation_space)
         return self._least(state.params["critics"], features, self.unit(action))
 
-    def unit(self, actions: jax.Array) -> jax.Array:
+    def unit(self, actions: Float[Array, "..."]) -> Float[Array, "*batch A"]:
         """Returns actions `[..., *space]` scaled to [-1, 1], `[..., coordinates]`."""
         batch = actions.shape[: actions.ndim - len(self.action_space.shape or ())]
         flat = jnp.reshape(actions, (*batch, self.num_coordinates))
@@ -175,7 +182,9 @@ class SAC(OffPolicy):
         )
         return 2 * (flat - low) / (high - low) - 1
 
-    def drawn(self, outputs: jax.Array, key: jax.Array) -> tuple[jax.Array, jax.Array]:
+    def drawn(
+        self, outputs: Float[Array, "*batch outputs"], key: Key[Array, ""]
+    ) -> tuple[Float[Array, "*batch A"], Float[Array, "*batch"]]:
         """Returns (unit actions, their log-densities), differentiable in `outputs`."""
         mean, raw = jnp.split(outputs, 2, axis=-1)
         scale = distributions.SCALES["softplus"].positive(raw)
@@ -185,7 +194,7 @@ class SAC(OffPolicy):
         return jnp.tanh(inner), jnp.sum(log_density, axis=-1)
 
     def learn(
-        self, key: jax.Array, state: TrainingState, batch: Minibatch
+        self, key: Key[Array, ""], state: TrainingState, batch: Minibatch
     ) -> tuple[TrainingState, Stats]:
         fold = jax.random.fold_in
         state, critic_stats = self._learn_critics(fold(key, 0), state, batch)
@@ -193,7 +202,9 @@ class SAC(OffPolicy):
         rate = {"learning_rate": state.hyper["learning_rate"]}
         return state, {**critic_stats, **stats, **rate}
 
-    def targets(self, key: jax.Array, params: Any, batch: Minibatch) -> jax.Array:
+    def targets(
+        self, key: Key[Array, ""], params: PyTree, batch: Minibatch
+    ) -> Float[Array, " batch"]:
         """Returns what the critics should say of the actions taken, `[batch]`."""
         features = feed_forward.features(
             batch.next_observations, self.observation_space
@@ -204,7 +215,9 @@ class SAC(OffPolicy):
         soft = value - jnp.exp(self._log_alpha(params)) * log_probs
         return batch.rewards + batch.discounts * soft
 
-    def with_targets(self, state: TrainingState, tau: jax.Array) -> TrainingState:
+    def with_targets(
+        self, state: TrainingState, tau: Float[Array, ""]
+    ) -> TrainingState:
         params = state.params
         target = mixed(params["critics"], params["target_critics"], tau)
         return state.replace(params={**params, "target_critics": target})
@@ -259,7 +272,7 @@ class SAC(OffPolicy):
             state, _ = self._descend(state, "log_alpha", surplus)
         return state, stats
 
-    def _log_alpha(self, params: Any) -> jax.Array:
+    def _log_alpha(self, params: PyTree) -> jax.Array:
         """Returns the logarithm of the weight of the entropy."""
         if self.config.alpha is None:
             return params["log_alpha"]
@@ -271,7 +284,7 @@ class SAC(OffPolicy):
         return -float(self.num_coordinates) if target is None else target
 
     def _descend(
-        self, state: TrainingState, name: str, grads: Any
+        self, state: TrainingState, name: str, grads: PyTree
     ) -> tuple[TrainingState, jax.Array]:
         params, opt_state, norm = self.descended(
             state.hyper,

@@ -16,10 +16,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import struct
+from jaxtyping import Array, Float, Key, Num
 
 from paxenv import keys
 from paxenv_agents.ops import categorical, gaussian
-from paxenv_agents.ops.lookup import look_up
+from paxenv_agents.ops.categorical import look_up
 from paxenv_agents.registry import PairingError
 
 #: Standard deviation of a fresh policy over a Box, in half-widths of the Box (before
@@ -44,24 +45,35 @@ class Distribution(abc.ABC):
         return 0
 
     @abc.abstractmethod
-    def sample(self, key: jax.Array, outputs: jax.Array) -> jax.Array:
+    def sample(
+        self, key: Key[Array, ""], outputs: Float[Array, " outputs"]
+    ) -> Num[Array, "*space"]:
         """Returns an action in its space, drawn from `fold_in(key, 0)`. Not batched."""
 
     @abc.abstractmethod
-    def mode(self, outputs: jax.Array) -> jax.Array:
+    def mode(self, outputs: Float[Array, " outputs"]) -> Num[Array, "*space"]:
         """Returns the action of a deterministic policy. Not batched."""
 
     @abc.abstractmethod
-    def log_prob(self, outputs: jax.Array, actions: jax.Array) -> jax.Array:
+    def log_prob(
+        self,
+        outputs: Float[Array, "*batch outputs"],
+        actions: Num[Array, "..."],
+    ) -> Float[Array, "*batch"]:
         """Returns the log-likelihood `[...]` of actions `[..., *space]`."""
 
     @abc.abstractmethod
-    def entropy(self, outputs: jax.Array) -> jax.Array:
+    def entropy(
+        self, outputs: Float[Array, "*batch outputs"]
+    ) -> Float[Array, "*batch"]:
         """Returns the entropy `[...]` in nats."""
 
     def sample_at(
-        self, key: jax.Array, outputs: jax.Array, states: jax.Array
-    ) -> jax.Array:
+        self,
+        key: Key[Array, ""],
+        outputs: Float[Array, "S outputs"],
+        states: Float[Array, " S"],
+    ) -> Num[Array, "*space"]:
         """Returns `sample` in one of a few states.
 
         Args:
@@ -72,8 +84,11 @@ class Distribution(abc.ABC):
         return self.sample(key, look_up(states, outputs))
 
     def log_prob_at(
-        self, outputs: jax.Array, states: jax.Array, actions: jax.Array
-    ) -> jax.Array:
+        self,
+        outputs: Float[Array, "S outputs"],
+        states: Float[Array, "*batch S"],
+        actions: Num[Array, "..."],
+    ) -> Float[Array, "*batch"]:
         """Returns `log_prob` in some of a few states.
 
         Args:
@@ -102,27 +117,41 @@ class Categorical(Distribution):
     def head_size(self) -> int:
         return self.num_actions
 
-    def sample(self, key: jax.Array, outputs: jax.Array) -> jax.Array:
+    def sample(
+        self, key: Key[Array, ""], outputs: Float[Array, " outputs"]
+    ) -> Num[Array, "*space"]:
         return self._action(categorical.sample(keys.words(key, 1)[0], outputs))
 
-    def mode(self, outputs: jax.Array) -> jax.Array:
+    def mode(self, outputs: Float[Array, " outputs"]) -> Num[Array, "*space"]:
         return self._action(categorical.mode(outputs))
 
-    def log_prob(self, outputs: jax.Array, actions: jax.Array) -> jax.Array:
+    def log_prob(
+        self,
+        outputs: Float[Array, "*batch outputs"],
+        actions: Num[Array, "..."],
+    ) -> Float[Array, "*batch"]:
         return categorical.log_prob(outputs, actions.astype(jnp.int32) - self.start)
 
-    def entropy(self, outputs: jax.Array) -> jax.Array:
+    def entropy(
+        self, outputs: Float[Array, "*batch outputs"]
+    ) -> Float[Array, "*batch"]:
         return categorical.entropy(outputs)
 
     def sample_at(
-        self, key: jax.Array, outputs: jax.Array, states: jax.Array
-    ) -> jax.Array:
+        self,
+        key: Key[Array, ""],
+        outputs: Float[Array, "S outputs"],
+        states: Float[Array, " S"],
+    ) -> Num[Array, "*space"]:
         bounds = look_up(states, categorical.bounds(outputs))
         return self._action(categorical.pick(keys.words(key, 1)[0], bounds))
 
     def log_prob_at(
-        self, outputs: jax.Array, states: jax.Array, actions: jax.Array
-    ) -> jax.Array:
+        self,
+        outputs: Float[Array, "S outputs"],
+        states: Float[Array, "*batch S"],
+        actions: Num[Array, "..."],
+    ) -> Float[Array, "*batch"]:
         index = actions.astype(jnp.int32) - self.start
         chosen = index[..., None] == jnp.arange(self.num_actions)
         # A table of states and actions has one number each: [..., S, A] -> [..., S A].
@@ -175,13 +204,15 @@ class BoxGaussian(Distribution):
         low, high = self._bounds
         return high / 2 - low / 2
 
-    def sample(self, key: jax.Array, outputs: jax.Array) -> jax.Array:
+    def sample(
+        self, key: Key[Array, ""], outputs: Float[Array, " outputs"]
+    ) -> Num[Array, "*space"]:
         # Blocks of `key` itself would run into `fold_in(key, 1)`, the next step's key.
         words = keys.words(keys.fold_in(key, 0), len(self.low))
         mean, scale = self._moments(outputs)
         return self._action(mean + scale * gaussian.standard_normal(words))
 
-    def mode(self, outputs: jax.Array) -> jax.Array:
+    def mode(self, outputs: Float[Array, " outputs"]) -> Num[Array, "*space"]:
         return self._action(self._moments(outputs)[0])
 
     def _moments(self, outputs: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -212,12 +243,18 @@ class SquashedGaussian(BoxGaussian):
     a quadrature (`gaussian.squashed_entropy`); its mode is the squashed mean.
     """
 
-    def log_prob(self, outputs: jax.Array, actions: jax.Array) -> jax.Array:
+    def log_prob(
+        self,
+        outputs: Float[Array, "*batch outputs"],
+        actions: Num[Array, "..."],
+    ) -> Float[Array, "*batch"]:
         unit = (self._flat(outputs, actions) - self._centre) / self._half
         log_density = gaussian.squashed_log_prob(unit, *self._moments(outputs))
         return jnp.sum(log_density - jnp.log(self._half), axis=-1)
 
-    def entropy(self, outputs: jax.Array) -> jax.Array:
+    def entropy(
+        self, outputs: Float[Array, "*batch outputs"]
+    ) -> Float[Array, "*batch"]:
         unit = gaussian.squashed_entropy(*self._moments(outputs))
         return jnp.sum(unit + jnp.log(self._half), axis=-1)
 
@@ -232,7 +269,11 @@ class ClippedGaussian(BoxGaussian):
     it. The entropy is that of the numbers before the clip.
     """
 
-    def log_prob(self, outputs: jax.Array, actions: jax.Array) -> jax.Array:
+    def log_prob(
+        self,
+        outputs: Float[Array, "*batch outputs"],
+        actions: Num[Array, "..."],
+    ) -> Float[Array, "*batch"]:
         mean, scale = self._moments(outputs)
         likelihood = gaussian.clipped_log_prob(
             self._flat(outputs, actions),
@@ -242,7 +283,9 @@ class ClippedGaussian(BoxGaussian):
         )
         return jnp.sum(likelihood, axis=-1)
 
-    def entropy(self, outputs: jax.Array) -> jax.Array:
+    def entropy(
+        self, outputs: Float[Array, "*batch outputs"]
+    ) -> Float[Array, "*batch"]:
         _, scale = self._moments(outputs)
         return jnp.sum(gaussian.entropy(self._half * scale), axis=-1)
 
@@ -326,19 +369,19 @@ class ActionDistribution(struct.PyTreeNode):
     distribution: Distribution = struct.field(pytree_node=False)
     outputs: jax.Array
 
-    def sample(self, key: jax.Array) -> jax.Array:
+    def sample(self, key: Key[Array, ""]) -> Num[Array, "*space"]:
         """Returns an action, drawn from `fold_in(key, 0)`. Not batched."""
         return self.distribution.sample(key, self.outputs)
 
-    def mode(self) -> jax.Array:
+    def mode(self) -> Num[Array, "*space"]:
         """Returns the action of a deterministic policy. Not batched."""
         return self.distribution.mode(self.outputs)
 
-    def log_prob(self, actions: jax.Array) -> jax.Array:
+    def log_prob(self, actions: Num[Array, "..."]) -> Float[Array, "*batch"]:
         """Returns the log-likelihood `[...]` of actions `[..., *space]`."""
         return self.distribution.log_prob(self.outputs, actions)
 
-    def entropy(self) -> jax.Array:
+    def entropy(self) -> Float[Array, "*batch"]:
         """Returns the entropy `[...]` in nats."""
         return self.distribution.entropy(self.outputs)
 
@@ -356,18 +399,18 @@ class TabularDistribution(struct.PyTreeNode):
     outputs: jax.Array
     states: jax.Array
 
-    def sample(self, key: jax.Array) -> jax.Array:
+    def sample(self, key: Key[Array, ""]) -> Num[Array, "*space"]:
         """Returns an action, drawn from `fold_in(key, 0)`. Not batched."""
         return self.distribution.sample_at(key, self.outputs, self.states)
 
-    def mode(self) -> jax.Array:
+    def mode(self) -> Num[Array, "*space"]:
         """Returns the action of a deterministic policy. Not batched."""
         return self.distribution.mode(look_up(self.states, self.outputs))
 
-    def log_prob(self, actions: jax.Array) -> jax.Array:
+    def log_prob(self, actions: Num[Array, "..."]) -> Float[Array, "*batch"]:
         """Returns the log-likelihood `[...]` of actions `[..., *space]`."""
         return self.distribution.log_prob_at(self.outputs, self.states, actions)
 
-    def entropy(self) -> jax.Array:
+    def entropy(self) -> Float[Array, "*batch"]:
         """Returns the entropy `[...]` in nats."""
         return look_up(self.states, self.distribution.entropy(self.outputs))

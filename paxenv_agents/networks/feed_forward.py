@@ -18,9 +18,11 @@ import jax.numpy as jnp
 import numpy as np
 from flax import linen as nn
 from jax.nn.initializers import Initializer
+from jaxtyping import Array, Float, Num, PyTree
 
 from paxenv import spaces
-from paxenv_agents.ops.lookup import look_up
+from paxenv_agents.ops.categorical import look_up
+from paxenv_agents.types import KeyLike
 
 #: What keeps a reflection finite where its Gaussian vector is 0.
 _TINY = 1e-12
@@ -136,7 +138,9 @@ class OnImage(nn.Module):
     image: Image
 
     @nn.compact
-    def __call__(self, features: jax.Array) -> jax.Array | tuple[jax.Array, ...]:
+    def __call__(
+        self, features: Float[Array, "*batch F"]
+    ) -> PyTree[Float[Array, "..."]]:
         batch = features.shape[:-1]
         # [..., F] -> [..., H, W, C]
         seen = features.reshape(*batch, *self.image.shape) / self.image.scale
@@ -175,7 +179,7 @@ class MLPTorso(nn.Module):
     activation: str = "tanh"
 
     @nn.compact
-    def __call__(self, features: jax.Array) -> jax.Array:
+    def __call__(self, features: Float[Array, "*batch F"]) -> Float[Array, "*batch W"]:
         for width in self.hidden_dims:
             init = orthogonal(HIDDEN_SCALE)
             features = nn.Dense(width, kernel_init=init)(features)
@@ -198,7 +202,7 @@ class MLPActor(nn.Module):
     activation: str = "tanh"
 
     @nn.compact
-    def __call__(self, features: jax.Array) -> jax.Array:
+    def __call__(self, features: Float[Array, "*batch F"]) -> Float[Array, "*batch A"]:
         hidden = MLPTorso(self.hidden_dims, self.activation)(features)
         return head(self.num_actions, POLICY_SCALE, bool(self.hidden_dims))(hidden)
 
@@ -210,7 +214,7 @@ class MLPCritic(nn.Module):
     activation: str = "tanh"
 
     @nn.compact
-    def __call__(self, features: jax.Array) -> jax.Array:
+    def __call__(self, features: Float[Array, "*batch F"]) -> Float[Array, "*batch"]:
         hidden = MLPTorso(self.hidden_dims, self.activation)(features)
         return head(1, VALUE_SCALE, bool(self.hidden_dims))(hidden)[..., 0]
 
@@ -221,7 +225,9 @@ class SeparateActorCritic(nn.Module):
     actor: nn.Module
     critic: nn.Module
 
-    def __call__(self, features: jax.Array) -> tuple[jax.Array, jax.Array]:
+    def __call__(
+        self, features: Float[Array, "*batch F"]
+    ) -> tuple[Float[Array, "*batch A"], Float[Array, "*batch"]]:
         return self.actor(features), self.critic(features)  # type: ignore[operator]
 
 
@@ -233,7 +239,9 @@ class SharedActorCritic(nn.Module):
     activation: str = "tanh"
 
     @nn.compact
-    def __call__(self, features: jax.Array) -> tuple[jax.Array, jax.Array]:
+    def __call__(
+        self, features: Float[Array, "*batch F"]
+    ) -> tuple[Float[Array, "*batch A"], Float[Array, "*batch"]]:
         hidden = MLPTorso(self.hidden_dims, self.activation)(features)
         bias = bool(self.hidden_dims)
         logits = head(self.num_actions, POLICY_SCALE, bias)(hidden)
@@ -250,7 +258,9 @@ class TabularActorCritic(nn.Module):
     num_actions: int
 
     @nn.compact
-    def __call__(self, state: jax.Array) -> tuple[jax.Array, jax.Array]:
+    def __call__(
+        self, state: Num[Array, "..."]
+    ) -> tuple[Float[Array, "*batch A"], Float[Array, "*batch"]]:
         zeros, shape = nn.initializers.zeros_init(), (self.num_states, self.num_actions)
         logits = self.param("logits", zeros, shape, jnp.float32)
         values = self.param("values", zeros, shape[:1], jnp.float32)
@@ -273,21 +283,25 @@ class WithScales(nn.Module):
     num_scales: int
 
     @nn.compact
-    def __call__(self, features: jax.Array) -> tuple[jax.Array, jax.Array]:
+    def __call__(
+        self, features: Float[Array, "*batch F"]
+    ) -> tuple[Float[Array, "*batch A"], Float[Array, "*batch"]]:
         outputs, value = self.network(features)  # type: ignore[operator]
         zeros = nn.initializers.zeros_init()
         scales = self.param("scales", zeros, (self.num_scales,), jnp.float32)
         return followed_by(outputs, scales), value
 
 
-def followed_by(outputs: jax.Array, scales: jax.Array) -> jax.Array:
+def followed_by(
+    outputs: Float[Array, "*batch A"], scales: Float[Array, " n"]
+) -> Float[Array, "*batch outputs"]:
     """Returns outputs `[..., A]` and then `scales` `[n]`, the same everywhere."""
     everywhere = jnp.broadcast_to(scales, (*outputs.shape[:-1], *scales.shape))
     return jnp.concatenate([outputs, everywhere], axis=-1)
 
 
 def init(
-    network: nn.Module, key: jax.Array, observation_space: gymnasium.Space
+    network: nn.Module, key: KeyLike, observation_space: gymnasium.Space
 ) -> dict[str, Any]:
     """Returns fresh parameters of a network that reads this space."""
     space = observation_space
@@ -299,10 +313,10 @@ def init(
 
 def apply(
     network: nn.Module,
-    params: Any,
-    observations: jax.Array,
+    params: PyTree,
+    observations: Num[Array, "..."],
     observation_space: gymnasium.Space,
-) -> tuple[jax.Array, jax.Array]:
+) -> tuple[Float[Array, "*batch A"], Float[Array, "*batch"]]:
     """Returns (outputs `[..., A]`, values `[...]`) of observations `[..., *space]`."""
     space = observation_space
     if few_states(space):
@@ -320,8 +334,8 @@ def few_states(space: gymnasium.Space) -> bool:
 
 
 def tables(
-    network: nn.Module, params: Any, space: gymnasium.Space
-) -> tuple[jax.Array, jax.Array]:
+    network: nn.Module, params: PyTree, space: gymnasium.Space
+) -> tuple[Float[Array, "S A"], Float[Array, " S"]]:
     """Returns (outputs `[S, A]`, values `[S]`) of every state of a space."""
     every = jnp.eye(num_features(space), dtype=jnp.float32)
     return network.apply({"params": params}, every)  # type: ignore[return-value]
@@ -349,7 +363,7 @@ def num_features(space: gymnasium.Space) -> int:
     )
 
 
-def features(observations: Any, space: gymnasium.Space) -> jax.Array:
+def features(observations: PyTree, space: gymnasium.Space) -> Float[Array, "*batch F"]:
     """Returns float32 `[..., F]`: flat numbers of a Box, a one-hot of a `Discrete`."""
     if isinstance(space, gymnasium.spaces.Discrete):
         return _one_hot(_index(observations, space), int(space.n))
@@ -359,7 +373,9 @@ def features(observations: Any, space: gymnasium.Space) -> jax.Array:
     return flat.astype(jnp.float32)
 
 
-def _encode(network: nn.Module, observations: Any, space: gymnasium.Space) -> jax.Array:
+def _encode(
+    network: nn.Module, observations: PyTree, space: gymnasium.Space
+) -> jax.Array:
     if isinstance(space, gymnasium.spaces.Discrete) and isinstance(
         network, TabularActorCritic
     ):
@@ -367,7 +383,7 @@ def _encode(network: nn.Module, observations: Any, space: gymnasium.Space) -> ja
     return features(observations, space)
 
 
-def _index(observations: Any, space: gymnasium.spaces.Discrete) -> jax.Array:
+def _index(observations: PyTree, space: gymnasium.spaces.Discrete) -> jax.Array:
     return spaces.decode_state(observations, space) - int(space.start)
 
 

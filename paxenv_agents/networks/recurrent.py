@@ -1,10 +1,14 @@
-"""A policy and a value that remember: encoders, gated recurrent units, and heads."""
+"""Networks that remember, and for how long: encoders, gated recurrent units, heads."""
 
+import abc
+import dataclasses
 from collections.abc import Sequence
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
 from flax import linen as nn
+from jaxtyping import Array, Float, PyTree
 
 from paxenv_agents.agent import GAMES
 from paxenv_agents.networks import feed_forward
@@ -14,7 +18,7 @@ class Alone(nn.Module):
     """A game keeps to itself."""
 
     @nn.compact
-    def __call__(self, hidden: jax.Array) -> jax.Array:
+    def __call__(self, hidden: Float[Array, "*batch H"]) -> Float[Array, "*batch H"]:
         return hidden
 
 
@@ -22,7 +26,7 @@ class Average(nn.Module):
     """Half of a hidden state is the mean over the games; one game keeps its own."""
 
     @nn.compact
-    def __call__(self, hidden: jax.Array) -> jax.Array:
+    def __call__(self, hidden: Float[Array, "*batch H"]) -> Float[Array, "*batch H"]:
         if not in_company():
             return hidden
         return hidden / 2 + jax.lax.pmean(hidden, GAMES) / 2
@@ -40,7 +44,7 @@ class Attention(nn.Module):
     """
 
     @nn.compact
-    def __call__(self, hidden: jax.Array) -> jax.Array:
+    def __call__(self, hidden: Float[Array, "*batch H"]) -> Float[Array, "*batch H"]:
         size = hidden.shape[-1]
         seen = nn.LayerNorm(name="norm_in")(hidden)
         query, key, value = (
@@ -111,6 +115,18 @@ class RecurrentActorCritic(nn.Module):
         """Pairs of an encoder and a cell."""
         return 1 if self.shared_torso else 2
 
+    @property
+    def hidden_size(self) -> int:
+        """Length H of a hidden state."""
+        return self.num_units * self.gru_size
+
+    def policy_params(self, params: PyTree) -> PyTree:
+        """Returns the parameters without those that only the value reads."""
+        skipped = {"value_head"}
+        if self.num_units > 1:
+            skipped |= {"encoders_1", "cells_1", "contexts_1"}
+        return {name: x for name, x in params.items() if name not in skipped}
+
     def setup(self) -> None:
         """Makes the layers; their names are those of the saved parameters."""
         torsos = range(self.num_units)
@@ -132,17 +148,25 @@ class RecurrentActorCritic(nn.Module):
             self.scales = self.param("scales", zeros, (self.num_scales,), jnp.float32)
 
     def __call__(
-        self, hidden: jax.Array, features: jax.Array
-    ) -> tuple[jax.Array, jax.Array, jax.Array]:
+        self, hidden: Float[Array, "*batch H"], features: Float[Array, "*batch F"]
+    ) -> tuple[
+        Float[Array, "*batch A"], Float[Array, "*batch"], Float[Array, "*batch H"]
+    ]:
         """Returns (outputs `[..., A]`, value `[...]`, next hidden `[..., H]`)."""
         hidden = self.step(hidden, self.encode(features))
         return *self.outputs(hidden), hidden
 
-    def encode(self, features: jax.Array) -> tuple[jax.Array, ...]:
+    def encode(
+        self, features: Float[Array, "*batch F"]
+    ) -> tuple[Float[Array, "*batch W"], ...]:
         """Returns what each cell reads of features `[..., F]`."""
         return tuple(encoder(features) for encoder in self.encoders)
 
-    def step(self, hidden: jax.Array, encoded: tuple[jax.Array, ...]) -> jax.Array:
+    def step(
+        self,
+        hidden: Float[Array, "*batch H"],
+        encoded: tuple[Float[Array, "*batch W"], ...],
+    ) -> Float[Array, "*batch H"]:
         """Returns the hidden state `[..., H]` after one more step."""
         parts = jnp.split(hidden, len(self.cells), axis=-1)
         return jnp.concatenate(
@@ -155,13 +179,19 @@ class RecurrentActorCritic(nn.Module):
             axis=-1,
         )
 
-    def outputs(self, hidden: jax.Array) -> tuple[jax.Array, jax.Array]:
+    def outputs(
+        self, hidden: Float[Array, "*batch H"]
+    ) -> tuple[Float[Array, "*batch A"], Float[Array, "*batch"]]:
         """Returns (outputs of the policy `[..., A]`, value `[...]`)."""
         policy = self.policy_head(hidden[..., : self.gru_size])
         if self.num_scales:
             policy = feed_forward.followed_by(policy, self.scales)
         # With one cell both heads read the same units.
         return policy, self.value_head(hidden[..., -self.gru_size :])[..., 0]
+
+
+#: Hidden states of the policy, the value and the meta unit, then `th`.
+NUM_PARTS = 4
 
 
 class ModelFreeShaperNetwork(RecurrentActorCritic):
@@ -178,31 +208,122 @@ class ModelFreeShaperNetwork(RecurrentActorCritic):
     def num_units(self) -> int:
         return 3
 
+    @property
+    def hidden_size(self) -> int:
+        return NUM_PARTS * self.gru_size
+
     def setup(self) -> None:
         """Makes the layers; their names are those of the saved parameters."""
         super().setup()
         self.steering = nn.Dense(self.gru_size)
 
     def __call__(
-        self, hidden: jax.Array, features: jax.Array
-    ) -> tuple[jax.Array, jax.Array, jax.Array]:
+        self, hidden: Float[Array, "*batch H"], features: Float[Array, "*batch F"]
+    ) -> tuple[
+        Float[Array, "*batch A"], Float[Array, "*batch"], Float[Array, "*batch H"]
+    ]:
         """Returns (outputs `[..., A]`, value `[...]`, next hidden `[..., 4 * G]`)."""
         outputs, value, after = super().__call__(hidden, features)
         self.steered(after)  # So that `init` makes its parameters too.
         return outputs, value, after
 
-    def step(self, hidden: jax.Array, encoded: tuple[jax.Array, ...]) -> jax.Array:
+    def step(
+        self,
+        hidden: Float[Array, "*batch H"],
+        encoded: tuple[Float[Array, "*batch W"], ...],
+    ) -> Float[Array, "*batch H"]:
         """Returns the hidden state after one more step; `th` is as it was."""
         units, th = jnp.split(hidden, [self.num_units * self.gru_size], axis=-1)
         return jnp.concatenate([super().step(units, encoded), th], axis=-1)
 
-    def steered(self, hidden: jax.Array) -> jax.Array:
+    def steered(self, hidden: Float[Array, "*batch H"]) -> Float[Array, "*batch G"]:
         """Returns the next `th`, `[..., G]`: a sigmoid of what the meta unit holds."""
-        meta = jnp.split(hidden, 4, axis=-1)[2]
+        meta = jnp.split(hidden, NUM_PARTS, axis=-1)[2]
         return jax.nn.sigmoid(self.steering(meta))
 
-    def outputs(self, hidden: jax.Array) -> tuple[jax.Array, jax.Array]:
+    def outputs(
+        self, hidden: Float[Array, "*batch H"]
+    ) -> tuple[Float[Array, "*batch A"], Float[Array, "*batch"]]:
         """Returns (outputs of the policy `[..., A]`, value `[...]`)."""
-        actor, critic, _, th = jnp.split(hidden, 4, axis=-1)
+        actor, critic, _, th = jnp.split(hidden, NUM_PARTS, axis=-1)
         # The policy's head reads the first units, the value's the last.
         return super().outputs(jnp.concatenate([th * actor, th * critic], axis=-1))
+
+
+class Memory(abc.ABC):
+    """How long a hidden state is remembered. Rules are static and hashable."""
+
+    def opening(self, module: RecurrentActorCritic) -> Float[Array, " H"]:
+        """Returns the hidden state `[H]` with which a trial opens."""
+        return jnp.zeros(module.hidden_size, jnp.float32)
+
+    @abc.abstractmethod
+    def next_episode(
+        self,
+        module: RecurrentActorCritic,
+        params: PyTree,
+        hidden: Float[Array, " part"],
+    ) -> Float[Array, " part"]:
+        """Returns the hidden state `[H]` with which the next inner episode opens.
+
+        Args:
+            module: The network.
+            params: Its parameters.
+            hidden: What it remembered at the end of the episode, `[H]`.
+        """
+
+
+@dataclasses.dataclass(frozen=True)
+class OfEpisode(Memory):
+    """A hidden state is 0 at the opening of every inner episode."""
+
+    def next_episode(
+        self,
+        module: RecurrentActorCritic,
+        params: PyTree,
+        hidden: Float[Array, " part"],
+    ) -> Float[Array, " part"]:
+        return jnp.zeros_like(hidden)
+
+
+@dataclasses.dataclass(frozen=True)
+class OfTrial(Memory):
+    """A hidden state is 0 only at the opening of a trial."""
+
+    def next_episode(
+        self,
+        module: RecurrentActorCritic,
+        params: PyTree,
+        hidden: Float[Array, " part"],
+    ) -> Float[Array, " part"]:
+        return hidden
+
+
+@dataclasses.dataclass(frozen=True)
+class Steered(Memory):
+    """M-FOS: what the meta unit has read becomes `th`, and the other two are cleared.
+
+    In the first inner episode of a trial `th` is 1.
+
+    Attributes:
+        of_meta: Whether the meta unit remembers for the trial, or is cleared too.
+    """
+
+    of_meta: Memory
+
+    def opening(self, module: RecurrentActorCritic) -> Float[Array, " H"]:
+        size = module.gru_size
+        empty = jnp.zeros((NUM_PARTS - 1) * size, jnp.float32)
+        return jnp.concatenate([empty, jnp.ones(size, jnp.float32)])
+
+    def next_episode(
+        self,
+        module: RecurrentActorCritic,
+        params: PyTree,
+        hidden: Float[Array, " part"],
+    ) -> Float[Array, " part"]:
+        steered: Any = module.apply({"params": params}, hidden, method="steered")
+        actor, critic, meta, _ = jnp.split(hidden, NUM_PARTS, axis=-1)
+        meta = self.of_meta.next_episode(module, params, meta)
+        parts = jnp.zeros_like(actor), jnp.zeros_like(critic), meta
+        return jnp.concatenate([*parts, cast(jax.Array, steered)], axis=-1)

@@ -53,3 +53,16 @@ def entropy(logits: Float[Array, "*batch actions"]) -> Float[Array, "*batch"]:
     log_p = jax.nn.log_softmax(logits)
     # 0 * -inf is NaN, 0 times the lowest finite number is 0.
     return -jnp.sum(jnp.exp(log_p) * jnp.maximum(log_p, jnp.finfo(log_p).min), axis=-1)
+
+
+def look_up(
+    one_hot: Float[Array, "*batch S"], table: Float[Array, "S ..."]
+) -> Float[Array, "..."]:
+    """Returns rows `[..., *row]` of a table `[S, *row]`, `*row` of at most one axis.
+
+    Args:
+        one_hot: Float `[..., S]`.
+        table: `[S]` or `[S, N]`; every number of it finite.
+    """
+    # Full precision: on accelerators a product may otherwise round the table.
+    return jnp.matmul(one_hot, table, precision=jax.lax.Precision.HIGHEST)

@@ -16,7 +16,9 @@ def magic_box(x: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
     return jnp.exp(x - jax.lax.stop_gradient(x))
 
 
-def rewards_to_go(r_t: Float[Array, " T *batch"], gamma: Scalar) -> jax.Array:
+def rewards_to_go(
+    r_t: Float[Array, " T *batch"], gamma: Scalar
+) -> Float[Array, " T *batch"]:
     """Returns r_t + gamma r_{t+1} + gamma**2 r_{t+2} + ... for each step."""
 
     def backward(later: jax.Array, reward: jax.Array) -> tuple[jax.Array, jax.Array]:

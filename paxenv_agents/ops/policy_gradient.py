@@ -1,10 +1,8 @@
 """Objectives of policy-gradient learners, and means over the steps that count."""
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 
 Scalar = float | Float[Array, ""]
 
@@ -93,7 +91,7 @@ def explained_variance(
     return jnp.where(total > 0, 1.0 - left, 0.0)
 
 
-def global_norm(tree: Any) -> Float[Array, ""]:
+def global_norm(tree: PyTree) -> Float[Array, ""]:
     """Returns the Euclidean length of all leaves of a pytree taken as one vector."""
     squares = [jnp.sum(jnp.square(leaf)) for leaf in jax.tree.leaves(tree)]
     return jnp.sqrt(jnp.sum(jnp.stack(squares)))

@@ -1,15 +1,17 @@
 """Strategies that never look: one action for ever, one logit vector, or a draw."""
 
 import dataclasses
-from typing import Any
+from typing import Any, Self
 
 import gymnasium
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Num, PyTree
 
 from paxenv import keys, spaces
-from paxenv_agents.agent import Agent, num_players, seated
+from paxenv.environment import Environment
+from paxenv_agents.agent import Agent, num_players
 from paxenv_agents.registry import PairingError
 from paxenv_agents.strategies import seats
 from paxenv_agents.strategies.automaton import Automaton
@@ -41,11 +43,11 @@ class Constant(Agent):
             )
 
     @classmethod
-    def from_env(cls, env: Any, player: int = 0, **config: Any) -> "Constant":
-        env = seated(env)
+    def for_seat(cls, env: Environment, player: int, **fields: Any) -> Self:
+        """Refuses a game of one player: it has nobody to cooperate with."""
         if num_players(env) < 2:
             raise PairingError("there is nobody to cooperate with in a one-player game")
-        return cls(env.observation_space(player), env.action_space(player), **config)
+        return super().for_seat(env, player, **fields)
 
     @property
     def vector(self) -> tuple[float, ...]:
@@ -58,8 +60,8 @@ class Constant(Agent):
         return Automaton(outputs=(self.action,), transitions=((0, 0),))
 
     def policy(
-        self, state: TrainingState, obs: Any, memory: MemoryState
-    ) -> tuple[jax.Array, TrainingState, MemoryState]:
+        self, state: TrainingState, obs: PyTree, memory: MemoryState
+    ) -> tuple[Num[Array, "*action"], TrainingState, MemoryState]:
         return jnp.asarray(self.action, jnp.int32), state, memory
 
 
@@ -91,8 +93,8 @@ class ConstantLogits(Agent):
             raise ValueError(f"expected {NUM_LOGITS} logits, got {self.logits}")
 
     def policy(
-        self, state: TrainingState, obs: Any, memory: MemoryState
-    ) -> tuple[jax.Array, TrainingState, MemoryState]:
+        self, state: TrainingState, obs: PyTree, memory: MemoryState
+    ) -> tuple[Num[Array, "*action"], TrainingState, MemoryState]:
         space = self.action_space
         assert isinstance(space, gymnasium.spaces.Box)
         action = np.clip(np.asarray(self.logits, space.dtype), space.low, space.high)
@@ -125,8 +127,8 @@ class Random(Agent):
         return (0.5,) * seats.MEMORY_ONE_STATES
 
     def policy(
-        self, state: TrainingState, obs: Any, memory: MemoryState
-    ) -> tuple[jax.Array, TrainingState, MemoryState]:
+        self, state: TrainingState, obs: PyTree, memory: MemoryState
+    ) -> tuple[Num[Array, "*action"], TrainingState, MemoryState]:
         space = self.action_space
         if isinstance(space, gymnasium.spaces.Box):
             share = self._shares(memory.key, space)

@@ -2,10 +2,10 @@
 
 import abc
 import dataclasses
-from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jaxtyping import Array, Num, PyTree
 
 from paxenv import keys, spaces
 from paxenv_agents.agent import Agent
@@ -61,8 +61,8 @@ class MemoryOneRule(Agent):
         return Automaton(outputs, transitions, initial=len(outputs) - 1)
 
     def policy(
-        self, state: TrainingState, obs: Any, memory: MemoryState
-    ) -> tuple[jax.Array, TrainingState, MemoryState]:
+        self, state: TrainingState, obs: PyTree, memory: MemoryState
+    ) -> tuple[Num[Array, "*action"], TrainingState, MemoryState]:
         seen = spaces.decode_state(obs, self.observation_space)
         if self.greedy or self.deterministic:
             # A select of constants; a gather of five numbers is slower on a CPU.

@@ -6,13 +6,15 @@ episode.
 
 import abc
 import dataclasses
-from typing import Any
+from typing import Any, Self
 
 import gymnasium
 import jax
 import jax.numpy as jnp
+from jaxtyping import Array, Bool, Int, Num, PyTree
 
 from paxenv import spaces
+from paxenv.environment import Environment
 from paxenv_agents import agent
 from paxenv_agents.agent import Agent
 from paxenv_agents.registry import PairingError
@@ -37,8 +39,8 @@ class TitForTatAmongMany(Agent):
         num_players(self.observation_space)
 
     @classmethod
-    def from_env(cls, env: Any, player: int = 0, **config: Any) -> "TitForTatAmongMany":
-        env = agent.seated(env)
+    def for_seat(cls, env: Environment, player: int, **fields: Any) -> Self:
+        """Refuses a game that does not show the actions of all its players."""
         observation_space = env.observation_space(player)
         seats.require_two_actions(env.action_space(player))
         seen, seats_taken = num_players(observation_space), agent.num_players(env)
@@ -47,10 +49,12 @@ class TitForTatAmongMany(Agent):
                 f"it needs to see two actions of each of {seats_taken} players, "
                 f"got {observation_space}"
             )
-        return cls(observation_space, env.action_space(player), **config)
+        return super().for_seat(env, player, **fields)
 
     @abc.abstractmethod
-    def reply(self, own: jax.Array, defectors: jax.Array, others: int) -> jax.Array:
+    def reply(
+        self, own: Int[Array, ""], defectors: Int[Array, ""], others: int
+    ) -> Int[Array, ""] | Bool[Array, ""]:
         """Returns the next action, a bool or 0 and 1.
 
         Args:
@@ -60,8 +64,8 @@ class TitForTatAmongMany(Agent):
         """
 
     def policy(
-        self, state: TrainingState, obs: Any, memory: MemoryState
-    ) -> tuple[jax.Array, TrainingState, MemoryState]:
+        self, state: TrainingState, obs: PyTree, memory: MemoryState
+    ) -> tuple[Num[Array, "*action"], TrainingState, MemoryState]:
         others = num_players(self.observation_space) - 1
         seen = spaces.decode_state(obs, self.observation_space)
         defectors = jax.lax.population_count(seen & (2**others - 1))
@@ -74,7 +78,9 @@ class TitForTatAmongMany(Agent):
 class StrictStay(TitForTatAmongMany):
     """Does what the others did if they all did the same, else what it did itself."""
 
-    def reply(self, own: jax.Array, defectors: jax.Array, others: int) -> jax.Array:
+    def reply(
+        self, own: Int[Array, ""], defectors: Int[Array, ""], others: int
+    ) -> Int[Array, ""] | Bool[Array, ""]:
         agree = (defectors == 0) | (defectors == others)
         return jnp.where(agree, defectors > 0, own)
 
@@ -82,7 +88,9 @@ class StrictStay(TitForTatAmongMany):
 class StrictSwitch(TitForTatAmongMany):
     """Does what the others did if they all did the same, else not what it did."""
 
-    def reply(self, own: jax.Array, defectors: jax.Array, others: int) -> jax.Array:
+    def reply(
+        self, own: Int[Array, ""], defectors: Int[Array, ""], others: int
+    ) -> Int[Array, ""] | Bool[Array, ""]:
         agree = (defectors == 0) | (defectors == others)
         return jnp.where(agree, defectors > 0, 1 - own)
 
@@ -90,7 +98,9 @@ class StrictSwitch(TitForTatAmongMany):
 class UnlessAllDefect(TitForTatAmongMany):
     """Defects only after all the others did."""
 
-    def reply(self, own: jax.Array, defectors: jax.Array, others: int) -> jax.Array:
+    def reply(
+        self, own: Int[Array, ""], defectors: Int[Array, ""], others: int
+    ) -> Int[Array, ""] | Bool[Array, ""]:
         del own
         return defectors == others
 
@@ -98,7 +108,9 @@ class UnlessAllDefect(TitForTatAmongMany):
 class IfAllCooperate(TitForTatAmongMany):
     """Cooperates only after all the others did."""
 
-    def reply(self, own: jax.Array, defectors: jax.Array, others: int) -> jax.Array:
+    def reply(
+        self, own: Int[Array, ""], defectors: Int[Array, ""], others: int
+    ) -> Int[Array, ""] | Bool[Array, ""]:
         del own, others
         return defectors > 0
 
@@ -106,7 +118,9 @@ class IfAllCooperate(TitForTatAmongMany):
 class Majority(TitForTatAmongMany):
     """Defects after more than half of the others did."""
 
-    def reply(self, own: jax.Array, defectors: jax.Array, others: int) -> jax.Array:
+    def reply(
+        self, own: Int[Array, ""], defectors: Int[Array, ""], others: int
+    ) -> Int[Array, ""] | Bool[Array, ""]:
         del own
         return 2 * defectors > others
 

@@ -1,5 +1,7 @@
 """Names of agents: aliases, suggestions, refusals, and an import without JAX."""
 
+import dataclasses
+
 import gymnasium
 import jax
 import numpy as np
@@ -8,6 +10,7 @@ import pytest
 import paxenv
 import paxenv_agents
 from paxenv.envs.coin_game import CoinGame
+from paxenv.envs.infinite_matrix_game import InfiniteMatrixGame
 from paxenv.envs.iterated_matrix_game import IteratedMatrixGame
 from paxenv_agents import PairingError, make_agent, registry
 from paxenv_agents.registry import (
@@ -95,6 +98,62 @@ def test_a_name_knows_its_agents_as_a_class_does():
     assert not isinstance(make_agent("TitForTat", env), paxenv_agents.Grim)
     assert not isinstance(make_agent("PPO", env), paxenv_agents.Tabular)
     assert isinstance(make_agent("Tabular", env), paxenv_agents.PPO)
+
+
+GAMES = (
+    IteratedMatrixGame(3),
+    CoinGame(4),
+    InfiniteMatrixGame(3),
+    paxenv.make("IteratedTensorGame-v0", num_players=3)[0],
+    paxenv.make("Pendulum-v1")[0],
+)
+NEEDED = {"MemoryOne": {"p": (1.0, 0.0, 1.0, 0.0), "p0": 1.0}}
+
+
+def seats_of(name):
+    """Returns (game, seat) of the first game that an agent can play."""
+    game = next(g for g in GAMES if name in playable(g) or name in NEEDED)
+    return game, game.num_players - 1
+
+
+@pytest.mark.parametrize("name", paxenv_agents.agents())
+def test_every_name_takes_the_same_arguments(name):
+    """(env, config), config options or the seat, and by name `player` and options."""
+    maker, needed = getattr(paxenv_agents, name), NEEDED.get(name, {})
+    game, seat = seats_of(name)
+    agent = make_agent(name, game, seat, **needed)
+
+    assert maker.from_env(game, seat, **needed) == agent
+    assert maker.from_env(game, needed, player=seat) == agent
+    assert maker.from_env(game, None, player=seat, **needed) == agent
+    assert maker(game, needed, player=seat) == agent
+    assert maker(env=game, cfg=needed, player=seat) == agent
+    greedy = maker.from_env(game, needed, player=seat, greedy=True)
+    assert greedy == dataclasses.replace(agent, greedy=True)
+    assert isinstance(agent, maker)
+
+
+def test_no_agent_is_more_than_three_classes_below_the_protocol():
+    classes = {name: spec.load() for name, spec in paxenv_agents.agents().items()}
+    depths = {
+        name: made_by.__mro__.index(paxenv_agents.Agent)
+        for name, made_by in classes.items()
+    }
+    assert {name: depth for name, depth in depths.items() if depth > 3} == {}
+
+
+@pytest.mark.parametrize("name", ["TitForTat", "MemoryOne", "PPO", "DQN", "AllC"])
+def test_every_name_refuses_alike(name):
+    maker, needed = getattr(paxenv_agents, name), NEEDED.get(name, {})
+    game = IteratedMatrixGame(3)
+    with pytest.raises(ValueError, match=r"takes a .*, got 'grim'"):
+        maker.from_env(game, "grim", **needed)
+    with pytest.raises(TypeError, match="player is given twice: 1 and 1"):
+        maker.from_env(game, 1, player=1, **needed)
+    with pytest.raises(TypeError, match="rrate"):
+        maker.from_env(game, {**needed, "rrate": 1})
+    with pytest.raises(TypeError, match="cfg is another name of config"):
+        maker(env=game, cfg=needed, config=needed)
 
 
 LEARNERS = {

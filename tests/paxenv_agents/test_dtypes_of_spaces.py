@@ -16,7 +16,7 @@ from paxenv.environment import Environment
 from paxenv.params import GameParams
 from paxenv_agents.engine.lineup import Slot
 from paxenv_agents.engine.one_of import OneOf
-from paxenv_agents.from_function import FromFunction
+from paxenv_agents.opponents import FromFunction
 from paxenv_agents.registry import make_agent
 from runners.engine.experiment import Experiment, train_chunk
 from runners.engine.outer import Gradient

@@ -8,7 +8,7 @@ import pytest
 
 from paxenv_agents.networks import distributions
 from paxenv_agents.networks.distributions import ActionDistribution, TabularDistribution
-from paxenv_agents.ops.lookup import look_up
+from paxenv_agents.ops.categorical import look_up
 
 KEY = jax.random.key(3)
 SPACES = {

@@ -8,10 +8,8 @@ import pytest
 from learner_fakes import Seat, make_learner
 
 from paxenv import spaces
-from paxenv_agents.learners.mfos import MFOSConfig
-from paxenv_agents.learners.ppo import PPO
-from paxenv_agents.learners.recurrent_ppo import RecurrentPPOConfig
-from paxenv_agents.learners.shaper import ShaperConfig
+from paxenv_agents.learners.ppo import PPO, RecurrentPPOConfig
+from paxenv_agents.learners.shapers import MFOSConfig, ShaperConfig
 from paxenv_agents.networks import feed_forward
 
 KEY = jax.random.key(0)

@@ -181,8 +181,8 @@ def test_equal_options_give_equal_agents():
     assert one == other
     assert hash(one) == hash(other)
     assert one != PPO.from_env(Seat(), hidden_sizes=(8, 9))
-    with pytest.raises(ValueError, match="takes a PPOConfig, got 1"):
-        PPO.from_env(Seat(), 1)
+    with pytest.raises(ValueError, match="takes a PPOConfig, got '1'"):
+        PPO.from_env(Seat(), "1")
 
 
 # Acting.

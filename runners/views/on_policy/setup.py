@@ -23,8 +23,7 @@ from paxenv import options
 from paxenv.wording import counted
 from paxenv_agents.agent import Agent, seated
 from paxenv_agents.engine.lineup import Slot
-from paxenv_agents.learners.ppo import PPO, PPOConfig
-from paxenv_agents.learners.recurrent_ppo import RecurrentPPO, RecurrentPPOConfig
+from paxenv_agents.learners.ppo import PPO, PPOConfig, RecurrentPPO, RecurrentPPOConfig
 from runners.engine.devices import count
 from runners.engine.experiment import Experiment
 from runners.engine.program import (

@@ -20,7 +20,7 @@ from paxenv_agents import PairingError, check_agent, make_agent
 from paxenv_agents.engine.lineup import Lineup, Slot
 from paxenv_agents.engine.play import play_trial
 from paxenv_agents.exact import games, proximal, training
-from paxenv_agents.exact.learner import bounded_logits
+from paxenv_agents.exact.agents import bounded_logits
 from runners.engine.experiment import Experiment, train_chunk
 
 PAYOFF = np.array([[3, 2], [0, 1], [-1, 0], [2, 4]], float)
