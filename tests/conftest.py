@@ -36,7 +36,7 @@ CHECKED = {
     "paxenv_agents": ("networks", "ops"),
     "paxenv_agents.engine": ("context", "experience", "game_batch", "probed"),
     "paxenv_agents.exact": ("games", "gradients", "proximal", "training"),
-    "paxenv_agents.learners": ("losses", "lookahead", "minibatches", "replay"),
+    "paxenv_agents.learners": ("losses", "lookahead", "minibatches"),
     "runners.engine": (
         *("inner_episodes", "joined_rows", "metric_names", "rows", "statistics"),
     ),

@@ -8,8 +8,12 @@ import re
 from pathlib import Path
 
 from paxenv.options import Option, described, rule_of, written
-from paxenv_agents.exact.agents import LOLAExactConfig, POLAConfig, SOSConfig
-from paxenv_agents.exact.learner import ExactConfig
+from paxenv_agents.exact.agents import (
+    ExactConfig,
+    LOLAExactConfig,
+    POLAConfig,
+    SOSConfig,
+)
 from paxenv_agents.learners.dqn import DQNConfig
 from paxenv_agents.learners.lola import LOLAConfig
 from paxenv_agents.learners.ppo import PPOConfig

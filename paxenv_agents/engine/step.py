@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jaxtyping import Array, Bool, Key
 
 from paxenv_agents.engine.episodes import with_step
 from paxenv_agents.engine.experience import record
@@ -57,7 +58,7 @@ def play_step(
     params: Any,
     states: States,
     batch: GameBatch,
-    step_keys: jax.Array,
+    step_keys: Key[Array, " games"],
     step_games: Callable[[Any, Any], Any],
 ) -> Step:
     """Lets every role act, and the games answer; changes nothing.
@@ -139,7 +140,7 @@ def across(
     lineup: Lineup,
     states: States,
     memories: tuple[MemoryState, ...],
-    inner_done: jax.Array,
+    inner_done: Bool[Array, " games"],
 ) -> tuple[MemoryState, ...]:
     """Returns the memories with the boundary behind them in games that met one.
 
