@@ -1,4 +1,4 @@
-"""Programs of every kind that can be hurt while they run: `python fault_child.py`.
+"""Hurts programs of every kind while they run: `python fault_child.py PROGRAM FOLDER`.
 
 A kill strikes at an event: something that Python does to a file below the run's
 folder, as its audit hooks see it. So it strikes between any two changes of the
@@ -9,6 +9,7 @@ import contextlib
 import io
 import json
 import os
+import random
 import re
 import resource
 import shutil
@@ -67,6 +68,7 @@ PROGRAMS = (*COMMANDS, *_TRAIN, "OnPolicyRunner")
 MIDDLE = {"rl": 7, "evo": 4, "es": 4, "train_ppo": 7, "train_dqn": 28, "train_sac": 28}
 MIDDLE["OnPolicyRunner"] = 7
 MISTAKE, FAILED = 2, 1
+SEED = 0
 
 
 def run(name: str, folder: Path, *, again: bool = False) -> tuple[int, str]:
@@ -177,24 +179,54 @@ class Events:
                 strike()
 
 
-def killed(name: str, folder: Path, at: int) -> None:
-    """Runs a program until it is killed at an event, or ends."""
-    events.watch(folder, at, lambda: os.kill(os.getpid(), signal.SIGKILL))
-    code, said = run(name, folder, again=True)
-    print(json.dumps({"code": code, "said": said}))
+class _Victim:
+    """A process that waits to run a program until it is killed at an event."""
+
+    def __init__(self, name: str, folder: Path) -> None:
+        listens, self._tells = os.pipe()
+        self._pid = os.fork()
+        if not self._pid:
+            os.close(self._tells)
+            with open(listens) as order:
+                at = int(order.readline())
+            events.watch(folder, at, lambda: os.kill(os.getpid(), signal.SIGKILL))
+            code, said = run(name, folder, again=True)
+            sys.stderr.write(said)
+            os._exit(code)
+
+    def runs_until(self, at: int) -> int:
+        """Returns how the process ended; -9 if it was killed."""
+        os.write(self._tells, f"{at}\n".encode())
+        return os.waitstatus_to_exitcode(os.waitpid(self._pid, 0)[1])
+
+
+def _moments(name: str) -> tuple[int, int]:
+    """Draws two events: one before the first checkpoint of a whole run, one after."""
+    count, first = events.count, events.first_checkpoint
+    assert first is not None
+    chance = random.Random(f"{SEED} {name}")
+    return chance.randrange(1, first), chance.randrange(first, count)
 
 
 def hurt(name: str, base: Path) -> dict[str, object]:
-    """Runs a program whole, and then with every fault that a process survives.
+    """Runs a program whole, and then with every fault.
+
+    Two more processes are killed, the second where it goes on after the first; this one
+    goes on after the second, and then has the faults that a process survives.
 
     Returns:
-        By fault: (exit code, what was said) of the first run and of the one after it.
+        By fault: (exit code, what was said) of the first run and of the one after it;
+        of those that were killed how the processes ended, and what the last run said.
     """
+    # Forked while JAX has not begun: it cannot be forked later.
+    victims = [_Victim(name, base / "killed") for _ in range(2)]
     whole = base / "whole"
     events.watch(whole)
     found: dict[str, object] = {"whole": [run(name, whole)]}
-    found["events"] = (events.count, events.first_checkpoint)
+    moments = _moments(name)
     events.watch(Path("/nowhere"))
+    ends = [v.runs_until(at) for v, at in zip(victims, moments, strict=True)]
+    found["killed"] = [ends, run(name, base / "killed", again=True)]
     for fault in (_no_links, _unwritable, _vanished, _full_disk, _second_process):
         try:
             found[fault.__name__[1:]] = fault(name, base)
@@ -311,8 +343,5 @@ def _cut_files(name: str, base: Path) -> dict[str, object]:
 
 if __name__ == "__main__":
     events, rows = Events(), Rows()
-    program, place = sys.argv[2], Path(sys.argv[3])
-    if sys.argv[1] == "killed":
-        killed(program, place, int(sys.argv[4]))
-    else:
-        print(json.dumps(hurt(program, place)))
+    program, place = sys.argv[1], Path(sys.argv[2])
+    print(json.dumps(hurt(program, place)))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from runners.config import AgentConfig, ConfigError, experiment_names, load, to_yaml
+from runners.config import AgentConfig, ConfigError, experiment_names, load
 
 
 @pytest.fixture
@@ -221,13 +221,6 @@ def test_experiments_that_extend_each_other_are_an_error(folder):
     write(folder, "mine/b", "extends: mine/a\n")
     with pytest.raises(ConfigError, match="mine/a -> mine/b -> mine/a"):
         load(["mine/a"])
-
-
-@pytest.mark.parametrize("name", experiment_names())
-def test_the_written_config_reloads_to_an_equal_one(folder, name):
-    config = load([name, "++wandb.group=1e5", "seed=3", "payoff=-1,-3,0,-2"])
-    (folder / "config.yaml").write_text(to_yaml(config))
-    assert load(config_file=folder / "config.yaml") == config
 
 
 def test_a_missing_config_file_is_an_error(folder):

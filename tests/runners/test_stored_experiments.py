@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from runners.config import experiment_names, load, load_small
+from runners.config import experiment_names, load, load_small, to_yaml
 from runners.planning.plan import prepare
 from runners.session.training import program_of
 
@@ -11,14 +11,23 @@ TINY = ("num_seeds=2", "num_envs=8", "num_inner_steps=8", "total_timesteps=64")
 
 
 @pytest.mark.parametrize("name", experiment_names())
-def test_a_stored_experiment_fits_together_and_says_what_comes_out(name):
-    """No shipped configuration is stale."""
+def test_a_stored_experiment_fits_together_and_says_what_comes_out(name, tmp_path):
+    """No shipped configuration is stale, nor its small size; it is read as written."""
     config = load([name])
     plan = prepare(config)
     assert config.name == name
     assert all((config.description, config.expected, config.source))
     assert plan.num_iterations >= 1
     assert plan.notices == ()
+
+    small = load_small(name)
+    assert small.bands, "nothing to hold its outcome against"
+    if small != config:
+        assert prepare(small).num_iterations >= 1
+
+    changed = load([name, "++wandb.group=1e5", "seed=3", "payoff=-1,-3,0,-2"])
+    (tmp_path / "config.yaml").write_text(to_yaml(changed))
+    assert load(config_file=tmp_path / "config.yaml") == changed
 
 
 @pytest.mark.parametrize(
@@ -49,14 +58,6 @@ def test_a_family_runs(name):
     assert np.isfinite(rewards).all()
     losses = rows["train/player_1/loss/total"]
     assert np.isfinite(losses).all()
-
-
-@pytest.mark.parametrize("name", experiment_names())
-def test_a_small_size_fits_together_and_has_bands(name):
-    config = load_small(name)
-    assert config.bands, "nothing to hold its outcome against"
-    if config != load([name]):
-        assert prepare(config).num_iterations >= 1
 
 
 @pytest.mark.slow
