@@ -186,7 +186,7 @@ def _train(training: Training, observer: Observer, compile_seconds: float) -> Ou
     plan, program, run_dir = training.plan, training.program, training.run_dir
     session = training.session
     with session.interruptible():
-        metrics = training.run(observer.on_chunk)
+        metrics = training.run(observer)
     if session.first_non_finite is not None:
         run_dir.write_meta(first_non_finite=session.first_non_finite)
         observer.on_notice(

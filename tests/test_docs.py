@@ -96,6 +96,15 @@ def test_there_is_a_readme_with_python_and_commands():
     assert {"python", "bash"} <= languages
 
 
+def test_no_page_has_two_sections_of_one_name():
+    """Also not below different sections: a link to the second would need a number."""
+    for page in PAGES:
+        text = re.sub(r"(?m)^```.*\n(?:.*\n)*?```$", "", page.read_text())
+        names = re.findall(r"(?m)^#+ (.+?) *$", text)
+        # A changelog has the same sections for every release.
+        assert page.name == "CHANGELOG.md" or sorted(set(names)) == sorted(names), page
+
+
 def test_languages_of_blocks_are_known():
     assert {s.language for s in SNIPPETS} <= LANGUAGES
 

@@ -47,6 +47,9 @@ class ProgressObserver(Observer):
     def on_run(self, what: str) -> None:
         self._line.doing("running", what)
 
+    def on_evaluate(self) -> None:
+        self._line.doing("evaluating")
+
     def on_row(self, done: int, total: int, row: dict[str, float]) -> None:
         named = {
             "fitness": row.get("fitness/best"),

@@ -247,6 +247,9 @@ class Observer:
     def on_chunk(self, chunk: Chunk) -> None:
         """A chunk has been run and logged."""
 
+    def on_evaluate(self) -> None:
+        """Training is over, and what it came to is being evaluated."""
+
     def on_row(self, done: int, total: int, row: dict[str, float]) -> None:
         """Some of an outer loop has been run and logged.
 

@@ -26,6 +26,7 @@ STAGES = {
     "preparing": "weights and games are being made, which compiles a program",
     "compiling": "XLA compiles all of it once, long for large networks or many seeds",
     "running": "an iteration is being played and learnt from, or rows are being saved",
+    "evaluating": "games are played without learning, which compiles a program",
     "finishing": "the last evaluation is being compiled and played, or files are saved",
 }
 
@@ -152,7 +153,8 @@ class Line:
         parts.append(span(now - self._began))
         left = self._left(now)
         parts += [f"about {span(left)} left"] if left is not None else []
-        parts += ["finishing"] if self._stage == "finishing" else []
+        if self._done is not None and self._stage in ("evaluating", "finishing"):
+            parts.append(self._stage)
         parts += [self._note] if self._note else []
         if now - self._news >= PATIENCE:
             parts.append(f"no news for {span(now - self._news)}: {STAGES[self._stage]}")

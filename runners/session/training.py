@@ -1,7 +1,6 @@
 """One plan in training: what is logged, evaluated and saved on the way."""
 
 import functools
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,7 @@ from runners.planning.plan import Plan
 from runners.search.best import PROGRESS, BestMember, best_members
 from runners.session import models
 from runners.session.evaluation import Evaluation
-from runners.session.loop import Chunk, Interval, Task
+from runners.session.loop import Chunk, Interval, Observer, Task
 from runners.session.session import Session
 from runners.storage.checkpoints.files import LATEST, has_any
 from runners.storage.checkpoints.store import CheckpointStore
@@ -87,14 +86,14 @@ class Training:
         self.best_members: tuple[BestMember, ...] = ()
         self.curves: np.ndarray | None = None
 
-    def run(self, on_chunk: Callable[[Chunk], None]) -> dict[str, np.ndarray]:
+    def run(self, observer: Observer) -> dict[str, np.ndarray]:
         """Trains until the end, or until a signal; returns the metrics of the end.
 
         A checkpoint and the weights are always saved at the end, also of a run that was
         stopped.
 
         Args:
-            on_chunk: Told after each chunk has been logged.
+            observer: Told after each chunk has been logged, and of the evaluation.
 
         Returns:
             Metrics `[seeds]` by name of the final agents; nothing if it was stopped.
@@ -107,7 +106,7 @@ class Training:
             with self.store:
                 self.session.run(
                     self.plan.num_iterations,
-                    on_chunk=(lambda chunk: self._log(log, chunk), on_chunk),
+                    on_chunk=(lambda chunk: self._log(log, chunk), observer.on_chunk),
                     tasks=(
                         Task(
                             Interval(config.eval_interval, per_iteration),
@@ -124,6 +123,7 @@ class Training:
                 self.session.save()
             metrics: dict[str, np.ndarray] = {}
             if self.program.iteration == self.plan.num_iterations:
+                observer.on_evaluate()
                 metrics, self.curves = self.evaluation.play(self.program.state.agents)
                 self._log_evaluation(log, metrics)
                 if self.plan.evolves:

@@ -11,7 +11,8 @@ import pytest
 from flax import struct
 
 import paxenv
-from paxenv import keys
+import runners
+from paxenv import keys, registry
 from paxenv.environment import native
 
 KEY = jax.random.key(0)
@@ -157,3 +158,41 @@ def test_a_space_asks_for_a_player_and_not_for_params() -> None:
         env.observation_space(params)
     with pytest.raises(TypeError, match="number of a player, got EnvParams"):
         env.action_space(params)
+
+
+def test_whole_episodes_of_it_are_evaluated() -> None:
+    """A player who always walks is paid 1 a step, for three steps or for two."""
+    game, params = paxenv.from_gymnax(Walk())
+    found = runners.evaluate(
+        *(lambda state, obs: jnp.int32(1), None, game, params),
+        n_episodes=16,
+        max_steps=9,
+        rng=KEY,
+    )
+    assert float(found.mean_return) == float(found.mean_length)
+    assert 2.0 < float(found.mean_return) < 3.0
+
+
+def make_walk(**options: Any) -> tuple[Any, Any]:
+    """What the entry point of a plugin names."""
+    return paxenv.from_gymnax(Walk(), **options)
+
+
+@pytest.mark.slow
+def test_a_run_trains_in_the_game_that_a_plugin_makes_of_it(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """16 steps of two games, and an evaluation; the time limit is of four steps."""
+    monkeypatch.setattr(registry, "_GAMES", dict(registry.games()))
+    registry.register(registry.GameSpec("theirs/Walk-v0", f"{__name__}:make_walk"))
+    outcome = runners.run(
+        *("runner=sarl", "env=theirs/Walk-v0", "agent1=PPO", "num_seeds=1"),
+        *("agent1.n_steps=8", "agent1.num_minibatches=1", "agent1.num_epochs=1"),
+        *("agent1.hidden_sizes=[4]", "num_envs=2", "total_timesteps=16"),
+        *("plot=false", "tensorboard=false"),
+        run_dir=tmp_path / "run",
+    )
+    assert outcome.num_iterations == 1
+    assert outcome.plan.env.num_inner_steps == 4
+    paid = outcome.measured["episode/return/player_1"].mean
+    assert 0.0 <= paid <= 4.0

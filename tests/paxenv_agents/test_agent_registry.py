@@ -211,6 +211,19 @@ def test_option_of_the_caller_wins_over_that_of_the_name():
     assert agent.vector == (1.0, 0.0, 1.0, 0.0, 0.25)
 
 
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        ("lr", r"'lr' \(.*\); did you mean 'learning_rate'\? Its options: .*, gamma,"),
+        ("zzz", r"'zzz' \([^)]*\)\. Its options: .*, gamma,"),
+    ],
+)
+def test_an_unknown_option_is_refused_with_those_there_are(option, said):
+    """What other libraries call one of them is among what is known."""
+    with pytest.raises(TypeError, match=said):
+        make_agent("PPO", IteratedMatrixGame(3), **{option: 0.1})
+
+
 def test_unknown_name_is_refused_with_the_closest_one():
     with pytest.raises(UnknownAgentError, match="did you mean TitForTat"):
         make_agent("TitForTaat", IteratedMatrixGame(3))

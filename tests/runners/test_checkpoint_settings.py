@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import signal
 
 import gymnasium
 import jax
@@ -11,8 +12,12 @@ import pytest
 from flax import linen as nn
 
 import paxenv
+import runners
+from paxenv_agents.learners.dqn import DQNConfig
 from paxenv_agents.learners.ppo import PPO, PPOConfig
+from paxenv_agents.learners.sac import SACConfig
 from paxenv_agents.networks.feed_forward import MLPActor, MLPCritic
+from runners.session.progress import Line
 from runners.storage.checkpoints import settings
 from runners.storage.checkpoints.files import CheckpointError
 
@@ -123,3 +128,64 @@ def test_rates_that_changed_are_put_into_the_state():
     after = settings.with_rates(state, agent, changes)
     assert after.hyper["gamma"].tolist() == [0.5, 0.5]
     assert after.hyper["gae_lambda"].tolist() == [0.0, 0.0]
+
+
+def _by_dqn(config, **own):
+    return runners.train_dqn(
+        *paxenv.make("CartPole-v1"),
+        dqn_config=DQNConfig(hidden_sizes=(8,), batch_size=8, **own),
+        runner_config=config,
+    )
+
+
+def _by_sac(config, **own):
+    return runners.train_sac(
+        *paxenv.make("Pendulum-v1"),
+        sac_config=SACConfig(hidden_sizes=(8,), batch_size=8, **own),
+        runner_config=config,
+    )
+
+
+def _by_ppo_multigpu(config, **own):
+    return runners.train_ppo_multigpu(
+        *paxenv.make("CartPole-v1"),
+        ppo_config=PPOConfig(n_steps=16, hidden_sizes=(8,), **own),
+        runner_config=config,
+    )
+
+
+@pytest.mark.parametrize(
+    ("train", "own", "changes", "said"),
+    [
+        (_by_dqn, {"learning_rate": 0.5}, {}, "learning_rate is 0.5, was 0.0003"),
+        (_by_dqn, {}, {"buffer_size": 32}, "buffer_size is 32, was 64"),
+        (_by_sac, {"gamma": 0.5}, {}, "gamma is 0.5, was 0.99"),
+        (_by_sac, {}, {"warmup_steps": 20}, "warmup_steps is 20, was 40"),
+        (_by_ppo_multigpu, {"entropy_coeff": 0.5}, {}, "entropy_coeff is 0.5, was 0.0"),
+    ],
+)
+def test_whatever_trains_does_not_go_on_from_another_training(
+    train, own, changes, said, tmp_path, monkeypatch
+):
+    """The first training is told to stop before it compiles; its start is saved."""
+    config = runners.RunnerConfig(
+        *(200, 10**6, 3, 40),
+        num_envs=4,
+        num_devices=1,
+        buffer_size=64,
+        warmup_steps=40,
+        plot=False,
+        checkpoint_dir=str(tmp_path),
+    )
+
+    def stop(line, stage, what=""):
+        signal.raise_signal(signal.SIGINT)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Line, "doing", stop)
+        with pytest.raises(KeyboardInterrupt):
+            train(config)
+    assert [path.name for path in tmp_path.glob("step_*")] == ["step_0"]
+    other = dataclasses.replace(config, resume=True, **changes)
+    with pytest.raises(ValueError, match=f"belongs to another training: .*{said}"):
+        train(other, **own)

@@ -387,6 +387,7 @@ def saved(cart_pole, tmp_path_factory):
     [
         ({"learning_rate": 0.01}, {}, "learning_rate is 0.01, was 0.0003"),
         ({"n_steps": 32}, {}, "n_steps is 32, was 16"),
+        ({"entropy_coeff": 0.5}, {}, "entropy_coeff is 0.5, was 0.01"),
         ({"clip_epsilon": 0.1}, {}, "clip_epsilon is 0.1, was 0.2"),
         ({"hidden_sizes": (16,)}, {}, r"hidden_sizes is \[16\], was \[8\]"),
         ({"gamma": 0.9}, {"seed": 1}, "gamma is 0.9, was 0.99; seed is 1, was 0"),
@@ -454,8 +455,16 @@ def test_a_record_has_one_size_however_long_the_training_was(cart_pole, tmp_path
     assert sizes["step_320"] - sizes["step_64"] < 32
 
 
-def test_evaluations_come_back_without_a_folder(cart_pole):
-    result = ppo(cart_pole, dataclasses.replace(SHORT, eval_every=128))
+@pytest.mark.parametrize(
+    "train",
+    [
+        runners.train_ppo,
+        pytest.param(runners.train_ppo_multigpu, marks=pytest.mark.slow),
+    ],
+)
+def test_evaluations_come_back_without_a_folder(cart_pole, train):
+    config = dataclasses.replace(SHORT, eval_every=128, num_devices=1)
+    result = train(*cart_pole, ppo_config=PPO, runner_config=config)
     state, history = result
     assert (state, history) == (result.state, result.history)
     evaluations = [row for row in result.metrics_log if "eval/mean_reward" in row]

@@ -41,7 +41,14 @@ def test_one_agent_may_play_several_seats():
         (["agent1.num_epoch=4"], r"no option 'num_epoch'; did you mean 'num_epochs'\?"),
         (["agent1.num_epochs=1.5"], r"agent1\.num_epochs must be a whole number"),
         (["agent1.learning_rate=-2"], "learning_rate must be a finite number >= 0"),
-        (["agent2.noise=1"], "agent2: TitForTat has no option 'noise'"),
+        (
+            ["agent1.lr=1"],
+            r"no option 'lr'; did you mean 'learning_rate'\? Its options",
+        ),
+        (
+            ["agent2.noise=1"],
+            r"agent2: TitForTat has no option 'noise'\. Its options: p, p0\.",
+        ),
         (["agent1.lerning_rate=1", "agent1=Naive"], "did you mean 'learning_rate'"),
         (
             ["agent1.num_epochs=2", "agent1=Grim"],

@@ -85,6 +85,10 @@ def test_after_the_last_iteration_it_is_finishing(line, clock):
     clock.seconds = 3.0
     shown.advance(400, total=400)
     assert shown.text() == "IPD: PPO: 100% (400 of 400), 3 s, finishing"
+    shown.doing("evaluating")
+    assert shown.text() == "IPD: PPO: 100% (400 of 400), 3 s, evaluating"
+    clock.seconds = 64.0
+    assert "no news for 1 min 01 s: games are played without" in shown.text()
 
 
 def test_a_pipe_gets_a_line_every_ten_seconds(line, clock):

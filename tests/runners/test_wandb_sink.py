@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import runners
 from runners.config import AgentConfig, ConfigError, load
 from runners.planning.saved import model_files
 from runners.storage.metrics_log import open_metrics_log
@@ -206,6 +207,32 @@ def test_the_weights_that_a_run_leaves_are_found_under_its_path(wandb, tmp_path,
     (path,) = model_files(agent)
     assert (path.name, path.read_text()) == ("player1.msgpack", "trained")
     assert path.with_suffix(".json").read_text() == "trained"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("ipd/nl_v_tft", "num_seeds=1", "num_inner_steps=4", "total_timesteps=8"),
+        (
+            *("runner=online", "env=IPD", "agent2=TitForTat", "num_inner_steps=4"),
+            *("agent1.tabular=true", "agent1.n_steps=4", "agent1.num_minibatches=1"),
+            *("agent1.num_epochs=1", "eval_episodes=2", "total_timesteps=8"),
+        ),
+    ],
+    ids=["rl", "online"],
+)
+def test_a_run_that_ends_leaves_its_weights_with_the_service(wandb, tmp_path, words):
+    outcome = runners.run(
+        *(*words, "num_envs=2", "tensorboard=false", "plot=false", "wandb.log=true"),
+        run_dir=tmp_path / "run",
+    )
+    (run,) = wandb.runs
+    assert run.finished
+    (artifact,) = run.artifacts
+    saved = {p.name: p.read_bytes() for p in outcome.run_dir.models.iterdir()}
+    assert set(saved) == {"player1.msgpack", "player1.json"}
+    kept = artifact.manifest.entries
+    assert {name: path.read_bytes() for name, path in kept.items()} == saved
 
 
 def test_seeds_apart_are_runs_of_one_group(wandb, tmp_path):
