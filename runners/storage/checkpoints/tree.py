@@ -209,7 +209,7 @@ def restore_checkpoint(
             stacklevel=2,
         )
     wanted = {name: leaf for name, leaf in named.items() if name not in missing}
-    stored = _read(path, {n: leaf for n, leaf in wanted.items() if leaf.size})
+    stored = _read(path, {n: direct_sharding(x) for n, x in wanted.items() if x.size})
     for name, leaf in wanted.items():
         named[name] = like(leaf, stored[name] if leaf.size else without_elements(leaf))
     restored = jax.tree.unflatten(jax.tree.structure(template), named.values())
@@ -258,8 +258,7 @@ def read_arrays(
     if missing:
         raise CheckpointError(f"{path} has no {', '.join(missing)}")
     empty = {n: np.zeros(known[n][0]) for n in names if 0 in known[n][0]}
-    read = _read(path, {n: np.zeros(()) for n in names if n not in empty})
-    return {n: np.asarray(x) for n, x in read.items()} | empty
+    return _read(path, {n: None for n in names if n not in empty}) | empty
 
 
 def handler() -> ocp.CompositeCheckpointHandler:
@@ -273,18 +272,20 @@ def handler() -> ocp.CompositeCheckpointHandler:
     )
 
 
-def _read(path: Path, leaves: Mapping[str, Leaf]) -> dict[str, np.ndarray | jax.Array]:
-    """Returns stored arrays by name: in the leaf's sharding, or on the host."""
-    if not leaves:
+def _read(
+    path: Path, shardings: Mapping[str, jax.sharding.Sharding | None]
+) -> dict[str, Any]:
+    """Returns stored arrays by name: in a sharding, or, with None, on the host."""
+    if not shardings:
         return {}
     how = {
         name: ocp.RestoreArgs(restore_type=np.ndarray)
-        if (sharding := direct_sharding(leaf)) is None
+        if sharding is None
         else ocp.ArrayRestoreArgs(sharding=sharding)
-        for name, leaf in leaves.items()
+        for name, sharding in shardings.items()
     }
     wanted = ocp.args.PyTreeRestore(
-        item=dict.fromkeys(leaves, 0), restore_args=how, partial_restore=True
+        item=dict.fromkeys(shardings, 0), restore_args=how, partial_restore=True
     )
     with ocp.Checkpointer(handler()) as checkpointer:
         try:
