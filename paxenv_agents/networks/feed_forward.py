@@ -316,15 +316,18 @@ def apply(
     params: PyTree,
     observations: Num[Array, "..."],
     observation_space: gymnasium.Space,
-) -> tuple[Float[Array, "*batch A"], Float[Array, "*batch"]]:
-    """Returns (outputs `[..., A]`, values `[...]`) of observations `[..., *space]`."""
+) -> PyTree[Float[Array, "..."]]:
+    """Returns what a network makes of observations `[..., *space]`.
+
+    An actor-critic makes (outputs `[..., A]`, values `[...]`), an actor outputs alone.
+    """
     space = observation_space
     if few_states(space):
         states = features(observations, space)
         every = tables(network, params, space)
         return jax.tree.map(lambda table: look_up(states, table), every)
     encoded = _encode(network, observations, space)
-    return network.apply({"params": params}, encoded)  # type: ignore[return-value]
+    return network.apply({"params": params}, encoded)
 
 
 def few_states(space: gymnasium.Space) -> bool:
@@ -335,10 +338,10 @@ def few_states(space: gymnasium.Space) -> bool:
 
 def tables(
     network: nn.Module, params: PyTree, space: gymnasium.Space
-) -> tuple[Float[Array, "S A"], Float[Array, " S"]]:
-    """Returns (outputs `[S, A]`, values `[S]`) of every state of a space."""
+) -> PyTree[Float[Array, "S ..."]]:
+    """Returns what a network makes of every state of a space, leaves `[S, ...]`."""
     every = jnp.eye(num_features(space), dtype=jnp.float32)
-    return network.apply({"params": params}, every)  # type: ignore[return-value]
+    return network.apply({"params": params}, every)
 
 
 def head(width: int, scale: float, bias: bool) -> nn.Dense:
