@@ -86,19 +86,16 @@ def _experiments() -> list[dict[str, Any]]:
 
 
 def _strategies() -> list[dict[str, Any]]:
-    from runners.search import families, strategies
+    from runners.search.strategies import STRATEGIES
 
-    aliases: dict[str, list[str]] = {}
-    for alias, name in families.ALIASES.items():
-        aliases.setdefault(name, []).append(alias)
     return [
         {
-            "name": name,
-            "family": strategies.find(name).family,
-            "also": ", ".join(aliases.get(name, ())),
-            "summary": strategies.find(name).summary,
+            "name": strategy.name,
+            "family": strategy.family,
+            "also": ", ".join(strategy.also),
+            "summary": strategy.summary,
         }
-        for name in families.names()
+        for strategy in STRATEGIES.values()
     ]
 
 

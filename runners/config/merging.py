@@ -18,7 +18,7 @@ from runners.config.schema import (
     leaves,
     typed_only,
 )
-from runners.search import families
+from runners.search import strategies
 from runners.search.options import SHARED
 
 AGENT_KEY = re.compile(r"^agent([1-9][0-9]*)$")
@@ -156,7 +156,7 @@ def _searched(old: Any, new: Layer) -> Any:
 
 def _same_strategy(a: Any, b: Any) -> bool:
     try:
-        return families.find(str(a)) == families.find(str(b))
+        return strategies.find(str(a)) == strategies.find(str(b))
     except ValueError:
         return a == b
 

@@ -8,7 +8,7 @@ from typing import Any
 from paxenv import scalars
 from paxenv.registry import closest
 from runners.engine.devices import count
-from runners.search import families
+from runners.search import strategies
 from runners.search.dims import PARAMETERS, Target, dims_of, target_of
 from runners.search.options import AUTO
 
@@ -96,7 +96,7 @@ class ESConfig(OuterConfig):
         targets = (targets,) if isinstance(targets, str) else targets
         object.__setattr__(self, "search_targets", tuple(map(target_of, targets)))
         dims_of(self.search_targets)
-        families.check_shaping(self.strategy, self.fit_shaper, "fit_shaper")
+        strategies.check_shaping(self.strategy, self.fit_shaper, "fit_shaper")
         count("population_size", self.population_size, least=2)
         for name in ("iterations", "num_steps_per_iteration", "repeats"):
             count(name, getattr(self, name))

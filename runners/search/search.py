@@ -10,7 +10,7 @@ from flax import struct
 
 from paxenv.environment import where
 from paxenv_agents.types import Stats
-from runners.search import strategies
+from runners.search import algorithms, strategies
 from runners.search.options import ESOptions
 
 
@@ -105,6 +105,7 @@ class Search:
 
     def __post_init__(self) -> None:
         strategies.check(self.options)
+        algorithms.check_population(self.options)
 
     def __hash__(self) -> int:
         fields = dataclasses.fields(self.options)
@@ -254,7 +255,7 @@ class Search:
         """Returns the first population of a strategy that keeps one."""
         size, sigma = (
             self.options.population_size,
-            strategies.first_spread(self.options),
+            algorithms.first_spread(self.options),
         )
         leaves, tree = jax.tree.flatten(start)
         return tree.unflatten(
@@ -293,7 +294,7 @@ class Search:
             "fitness/worst": jnp.nanmin(values),
             "fitness/best_so_far": jnp.where(jnp.isfinite(best), best, jnp.nan),
             "nan_members": jnp.sum(~known),
-            "sigma": strategies.sigma_of(state.strategy),
+            "sigma": algorithms.sigma_of(state.strategy),
             "mean_norm": jnp.sqrt(sum(jnp.sum(x * x) for x in jax.tree.leaves(mean))),
         }
 
@@ -303,7 +304,7 @@ def _build(search: Search, tree: Any, shapes: tuple[tuple[int, ...], ...]) -> An
     # Some strategies compute numbers of their own, also while something is traced.
     with jax.ensure_compile_time_eval():
         solution = tree.unflatten(jnp.zeros(shape) for shape in shapes)
-        return strategies.build(search.options, solution)
+        return algorithms.build(search.options, solution)
 
 
 def _mean_square(members: Any) -> jax.Array:

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from flax import struct
 
 from paxenv_agents.types import Stats
-from runners.search import families, strategies
+from runners.search import strategies
 from runners.search.options import ESOptions
 from runners.search.outer_options import ESConfig
 from runners.search.search import Search, SearchState
@@ -89,9 +89,9 @@ def make_search(config: ESConfig) -> Search:
     """
     strategy = strategies.find(config.strategy)
     own = {}
-    if strategy.sigma is not None:
+    if strategy.spread_options:
         own["sigma_init"] = 1.0
-    if strategy.family == families.GRADIENT:
+    if strategy.family == strategies.GRADIENT:
         own["beta_1"] = BETA_1
     return Search(
         ESOptions(

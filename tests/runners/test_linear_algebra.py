@@ -15,9 +15,9 @@ from paxenv_agents.catalogue import AGENTS
 from runners.config import load
 from runners.engine.experiment import train_chunk
 from runners.planning.plan import prepare
-from runners.search import families
 from runners.search.options import ESOptions
 from runners.search.search import Search
+from runners.search.strategies import STRATEGIES
 
 LEARNERS = [spec.name for spec in AGENTS if spec.classifier.get("learns")]
 SMALL = ("num_inner_steps=4", "num_envs=4", "num_seeds=2")
@@ -76,7 +76,7 @@ def prepared(name):
     return plan.experiment, plan.params
 
 
-@pytest.mark.parametrize("name", families.names())
+@pytest.mark.parametrize("name", STRATEGIES)
 def test_searches_of_several_seeds_factorise_one_matrix_after_another(name):
     """A strategy of several sub-populations has a matrix for each of them."""
     search = Search(ESOptions(strategy=name, population_size=8, top_k=2))

@@ -11,7 +11,7 @@ import optax
 import pytest
 from evosax.algorithms import CMA_ES, Open_ES, SimpleGA
 
-from runners.search import families, strategies
+from runners.search import strategies
 from runners.search.options import ESOptions
 from runners.search.search import Search
 
@@ -136,7 +136,7 @@ FAMILIES = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", families.names())
+@pytest.mark.parametrize("name", strategies.STRATEGIES)
 def test_every_strategy_of_evosax_improves_a_quadratic(name):
     """From a distance of 24 (the start is 0, of six numbers, twice 2 squared)."""
     solution = [jnp.zeros(6)]
@@ -144,7 +144,7 @@ def test_every_strategy_of_evosax_improves_a_quadratic(name):
     if name == "LM_MA_ES":
         # A strategy for many dimensions: with six, evosax's own ends in NaN.
         solution = [jnp.zeros(20)]
-    spread = {"sigma_init": 0.5} if strategies.find(name).sigma else {}
+    spread = {"sigma_init": 0.5} if strategies.find(name).spread_options else {}
     options: dict[str, Any] = {"num_generations": 60, **spread, **bounds}
     search = Search(ESOptions(name, 32, **options))
     state, stats = searched(search, 60, solution)
