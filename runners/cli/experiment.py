@@ -322,7 +322,8 @@ def _show(plan: Any, as_json: bool) -> None:
 def _report(outcome: Any, run_dir: Any) -> None:
     from rich.console import Console
 
-    from runners.report.table import print_end, print_report
+    from runners.report.closing import print_end
+    from runners.report.table import print_report
 
     console = Console(highlight=False)
     if outcome.evaluation:

@@ -1,16 +1,114 @@
-"""What stands beneath a table: what was played, where it lies, what to do next."""
+"""What stands beneath a table: what a search found, what was played, what is next."""
 
 import os
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
 from paxenv.wording import counted
-from runners.session.outcome import Ended
+from runners.engine.metric_names import label
+from runners.engine.statistics import Estimate, estimate
+from runners.report.table import number, print_whole
+from runners.session.outcome import Ended, Outcome
+from runners.session.training import BEST_METRIC
+from runners.storage.jsonl import read_rows
 from runners.storage.run_dir import RunDir
 
 #: Where JAX keeps compiled programs, if it is told to.
 CACHE = "JAX_COMPILATION_CACHE_DIR"
+
+
+class SearchResult(NamedTuple):
+    """One result of a search.
+
+    Attributes:
+        player: Whose search, from 1.
+        name: What it is.
+        reward: Reward per step of that player.
+        weights: Where they are, in the run directory.
+        recommended: Whether it is the one to use.
+    """
+
+    player: int
+    name: str
+    reward: Estimate
+    weights: str
+    recommended: bool
+
+
+def search_results(
+    outcome: Outcome, run: RunDir, rows: Sequence[Mapping[str, Any]]
+) -> list[SearchResult]:
+    """Returns the results of every search: three for each.
+
+    The mean of a search and its best member have been played on the same keys, by which
+    neither was chosen, so the better one is recommended, the mean where they are equal.
+    The best evaluation on the way was the highest of several, and is never it.
+
+    Args:
+        outcome: What the evolution came to.
+        run: Its directory.
+        rows: The rows of its evaluations, as `jsonl.read_rows` returns them.
+    """
+    found = []
+    for best in outcome.best_members:
+        name = f"episode/reward_per_step/player_{best.player}"
+        better = best.player in outcome.better_members
+        found += [
+            SearchResult(
+                best.player,
+                "mean of the search",
+                outcome.evaluation[name],
+                _in(run, run.model(best.player)),
+                not better,
+            ),
+            SearchResult(
+                best.player,
+                "best member, played again",
+                best.metrics[name],
+                _in(run, run.best_model(best.player)),
+                better,
+            ),
+        ]
+        on_the_way = _best_on_the_way(outcome, rows, name)
+        if on_the_way is not None:
+            title = "mean in its best evaluation on the way"
+            found.append(
+                SearchResult(best.player, title, on_the_way, "checkpoints/best", False)
+            )
+    return found
+
+
+def print_end(outcome: Outcome, run: RunDir, console: Console) -> None:
+    """Prints what a search found, and the last lines of a report."""
+    notes = []
+    found = []
+    if outcome.best_members and outcome.evaluation:
+        found = search_results(outcome, run, read_rows(run.eval_metrics))
+        print_whole(_found_table(found), console)
+    elif outcome.best_score is not None:
+        notes = [("best", _best_line(outcome, run))]
+    weights = [
+        word
+        for player in outcome.better_members[:1]
+        for word in (
+            *("--model-path", shown(run.best_model(player))),
+            *("--player", str(player)),
+        )
+    ]
+    notes += [
+        ("use", f"{result.weights} for player {result.player}, the {result.name}")
+        for result in found
+        if result.recommended
+    ]
+    for line in closing_lines(outcome, run, notes=notes, weights=weights):
+        console.print(line, soft_wrap=True, markup=False)
 
 
 def closing_lines(
@@ -47,6 +145,54 @@ def shown(path: Path) -> str:
     path, here = path.resolve(), Path.cwd().resolve()
     below = here in path.parents
     return shlex.quote(str(path.relative_to(here) if below else path))
+
+
+def _best_on_the_way(
+    outcome: Outcome, rows: Sequence[Mapping[str, Any]], name: str
+) -> Estimate | None:
+    """Returns a metric in the evaluation whose checkpoint is the best one."""
+    prefix = f"eval/{outcome.mode}/"
+    # The last evaluation of a run is of its end.
+    before = rows[: -outcome.plan.config.num_seeds]
+    groups: dict[int, list[Mapping[str, Any]]] = {}
+    for row in before:
+        groups.setdefault(row["env_steps"], []).append(row)
+    scores = {
+        steps: float(np.mean([row.get(prefix + BEST_METRIC, np.nan) for row in group]))
+        for steps, group in groups.items()
+    }
+    known = {steps: score for steps, score in scores.items() if np.isfinite(score)}
+    if not known:
+        return None
+    group = groups[max(known, key=known.__getitem__)]
+    return estimate([row.get(prefix + name, np.nan) for row in group])
+
+
+def _in(run: RunDir, path: Any) -> str:
+    return path.relative_to(run.path).as_posix()
+
+
+def _found_table(found: Sequence[SearchResult]) -> Table:
+    """Returns the results of the searches: reward per step, and where weights are."""
+    table = Table(header_style="bold", show_edge=False, pad_edge=False)
+    table.add_column("found by the search", no_wrap=True)
+    table.add_column("reward per step", justify="right", no_wrap=True)
+    table.add_column("weights", no_wrap=True)
+    several = len({result.player for result in found}) > 1
+    for result in found:
+        whose = f", player {result.player}" if several else ""
+        name = Text(f"{result.name}{whose}", style="bold" * result.recommended)
+        table.add_row(name, number(result.reward), result.weights)
+    return table
+
+
+def _best_line(outcome: Outcome, run: RunDir) -> str:
+    """Returns what there is to say of the best evaluation on the way."""
+    return (
+        f"{outcome.best_score:.1f} was the highest {label('return')} of player 1 in an "
+        f"evaluation on the way; paxrun ckpt export {shown(run.path)} OUT --which best "
+        "writes its weights"
+    )
 
 
 def _played(outcome: Ended) -> str:

@@ -154,7 +154,7 @@ def draw(comparison: Comparison, path: Path) -> None:
     from matplotlib.ticker import EngFormatter
 
     figures.check_format(path)
-    figure, axes = figures.new_figure((7.0, 4.2))
+    figure, axes = figures.new_figure()
     counts = [curve.values.shape[0] for curve in comparison.curves]
     alike = len(set(counts)) == 1
     for i, (curve, count) in enumerate(zip(comparison.curves, counts, strict=True)):
@@ -163,12 +163,9 @@ def draw(comparison: Comparison, path: Path) -> None:
     axes.set_xlabel(AXES[comparison.axis][1])
     axes.set_ylabel(words(comparison.metric))
     axes.xaxis.set_major_formatter(EngFormatter(sep=""))
-    parts = []
-    if alike and counts[0] == 1:
-        parts.append("one seed")
-    else:
-        over = counted(counts[0], "seed") if alike else "seeds"
-        parts.append(f"mean over {over} with 95 % intervals")
+    parts = ["mean over seeds with 95 % intervals"]
+    if alike:
+        parts = [figures.mean_over(counts[0]) if counts[0] > 1 else "one seed"]
     if comparison.smooth > 1:
         parts.append(f"moving mean over {comparison.smooth} points")
     figures.set_titles(axes, comparison.title, ", ".join(parts))

@@ -1,11 +1,14 @@
 """What all pictures have in common: size, colours, bands, and no need of a display."""
 
 import textwrap
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from jaxtyping import Float, Shaped
 
+from paxenv.wording import counted
 from runners.engine.statistics import confidence_band
 
 # Blue, orange, green, purple, ...: told apart by colour-blind eyes and in grey.
@@ -20,9 +23,13 @@ TITLE_SIZE, SUBTITLE_SIZE, LEGEND_SIZE = 11, 8.5, 9
 POINTS, LETTER = 72, 0.58
 #: Inches of a legend's line and of the space beside it.
 MARGIN = 0.7
+#: Inches of a picture.
+SIZE = (7.0, 4.2)
+
+Points = Sequence[float] | Shaped[np.ndarray, " points"]
 
 
-def new_figure(size: tuple[float, float]) -> tuple[Any, Any]:
+def new_figure(size: tuple[float, float] = SIZE) -> tuple[Any, Any]:
     """Returns a figure of a size in inches, and its axes."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -37,7 +44,11 @@ def new_figure(size: tuple[float, float]) -> tuple[Any, Any]:
 
 
 def draw_curve(
-    axes: Any, number: int, x: np.ndarray, values: np.ndarray, label: str
+    axes: Any,
+    number: int,
+    x: Shaped[np.ndarray, " points"],
+    values: Float[np.ndarray, "seeds points"],
+    label: str,
 ) -> None:
     """Draws the mean over seeds as a line, its 95 % confidence interval as a band.
 
@@ -49,22 +60,44 @@ def draw_curve(
         label: The curve's name in the legend.
     """
     mean, half = confidence_band(values)
+    draw_line(axes, number, x, mean, label, linewidth=1.8)
     colour = COLOURS[number % len(COLOURS)]
-    axes.plot(
-        *(x, mean),
-        color=colour,
-        linestyle=STYLES[number % len(STYLES)],
-        linewidth=1.8,
-        label=label,
-        marker="o",
-        markevery=isolated(mean),
-    )
     axes.fill_between(
         x, mean - half, mean + half, color=colour, alpha=0.18, linewidth=0
     )
 
 
-def isolated(values: Any) -> list[int]:
+def draw_line(
+    axes: Any, number: int, x: Points, y: Points, label: str, **style: Any
+) -> None:
+    """Draws a line, with a mark at each point that has no neighbour.
+
+    Args:
+        axes: Where.
+        number: Which line it is, from 0: gives colour and line style.
+        x: Where the values stand, `[points]`.
+        y: `[points]`; the line has a gap where one is not finite.
+        label: The line's name in the legend.
+        style: More options of Matplotlib's `plot`.
+    """
+    axes.plot(
+        *(x, y),
+        color=COLOURS[number % len(COLOURS)],
+        linestyle=STYLES[number % len(STYLES)],
+        label=label,
+        marker="o",
+        markevery=isolated(y),
+        **style,
+    )
+
+
+def mean_over(count: int, unit: str = "seed") -> str:
+    """Returns what a curve and its band are, in words."""
+    interval = " with 95 % intervals" if count > 1 else ""
+    return f"mean over {counted(count, unit)}{interval}"
+
+
+def isolated(values: Points) -> list[int]:
     """Returns which points of a line have no neighbour: a line alone hides them."""
     known = np.concatenate([[False], np.isfinite(np.asarray(values, float)), [False]])
     return np.flatnonzero(known[1:-1] & ~known[:-2] & ~known[2:]).tolist()

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from paxenv.wording import counted
 from runners.engine.inner_episodes import units
 from runners.engine.metric_names import (
     COOPERATION,
@@ -47,7 +46,7 @@ def reward_curve(
     ended = (counts > 0).all(axis=0)
     if not ended.any():
         return
-    figure, axes = figures.new_figure((7.0, 4.2))
+    figure, axes = figures.new_figure()
     for p, agent in enumerate(plan.names[: plan.env.num_players]):
         _, values = _column(rows, f"episode/reward_per_step/player_{p + 1}")
         figures.draw_curve(
@@ -76,14 +75,13 @@ def inner_episodes(curves: np.ndarray, plan: Plan, path: Path) -> None:
     num_episodes = values.shape[1]
     if num_episodes == 1 or not len(values):
         return
-    figure, axes = figures.new_figure((7.0, 4.2))
+    figure, axes = figures.new_figure()
     x = np.arange(1, num_episodes + 1)
     for p, agent in enumerate(plan.names[: values.shape[-1]]):
         figures.draw_curve(axes, p, x, values[..., p], f"player {p + 1} ({agent})")
     axes.set_xlabel("inner episode of the trial")
     axes.set_ylabel("reward per step")
-    subtitle = f"{plan.mode} actions, mean over {counted(len(values), unit)}"
-    subtitle += " with 95 % intervals" * (len(values) > 1)
+    subtitle = f"{plan.mode} actions, {figures.mean_over(len(values), unit)}"
     figures.set_titles(axes, plan.title, subtitle)
     figures.set_legend(figure)
     figures.save(figure, path)
@@ -207,8 +205,7 @@ def _share(named: dict[Name, Estimate], player: int, state: str) -> float:
 
 def _set_title(axes: Any, outcome: Outcome, what: str) -> None:
     seeds = outcome.plan.config.num_seeds
-    over = f", mean over {counted(seeds, 'seed')} with 95 % intervals"
-    over = over if seeds > 1 else ""
+    over = f", {figures.mean_over(seeds)}" if seeds > 1 else ""
     figures.set_titles(axes, outcome.plan.title, f"{what}{over}")
 
 
@@ -234,7 +231,7 @@ def draw(path: Path, episode_returns: list[float]) -> bool:
         path,
         ("episode", episodes),
         ("return of an episode", returns),
-        (f"mean of the last {WINDOW} episodes", moving_mean(returns, WINDOW)),
+        (f"mean of the last {WINDOW} episodes", trailing_mean(returns, WINDOW)),
     )
     return True
 
@@ -257,16 +254,16 @@ def draw_means(path: Path, steps: Any, means: Any) -> bool:
         path,
         ("environment steps", np.asarray(steps)),
         ("mean return of the episodes that ended in an update", means),
-        (f"mean of the last {WINDOW} such updates", moving_mean(means, WINDOW)),
+        (f"mean of the last {WINDOW} such updates", trailing_mean(means, WINDOW)),
     )
     return True
 
 
-def moving_mean(values: np.ndarray, window: int) -> np.ndarray:
+def trailing_mean(values: np.ndarray, window: int) -> np.ndarray:
     """Returns the mean of the last `window` values at each of them; of fewer at first.
 
     Example:
-        >>> moving_mean(np.array([1.0, 3.0, 5.0]), 2).tolist()
+        >>> trailing_mean(np.array([1.0, 3.0, 5.0]), 2).tolist()
         [1.0, 2.0, 4.0]
     """
     sums = np.cumsum(np.insert(values.astype(float), 0, 0.0))
@@ -283,13 +280,11 @@ def _drawn(
 ) -> None:
     """Draws two lines over one axis."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    figure, axes = figures.new_figure((7.0, 4.2))
-    alone = figures.isolated(single[1])
-    style: dict[str, Any] = {"marker": "o", "markevery": alone}
-    style["color"] = figures.COLOURS[0]
-    axes.plot(along[1], single[1], alpha=0.3, linewidth=1.0, label=single[0], **style)
-    axes.plot(along[1], smooth[1], label=smooth[0], **style)
-    axes.set_xlabel(along[0])
+    figure, axes = figures.new_figure()
+    (what, x), (label, y) = along, single
+    figures.draw_line(axes, 0, x, y, label, alpha=0.3, linewidth=1.0)
+    figures.draw_line(axes, 0, x, smooth[1], smooth[0])
+    axes.set_xlabel(what)
     axes.set_ylabel("return")
     figures.set_legend(figure)
     figures.save(figure, path)
@@ -317,18 +312,11 @@ def draw_fitness(path: Path, rows: Sequence[Mapping[str, Any]], title: str) -> b
     rows = [row for row in rows if "fitness/mean" in row]
     if not rows:
         return False
-    figure, axes = figures.new_figure((7.0, 4.2))
+    figure, axes = figures.new_figure()
+    generations = [row["iteration"] for row in rows]
     for number, (name, label) in enumerate(CURVES.items()):
         values = [row[name] for row in rows]
-        axes.plot(
-            [row["iteration"] for row in rows],
-            values,
-            marker="o",
-            markevery=figures.isolated(values),
-            color=figures.COLOURS[number],
-            linestyle=figures.STYLES[number],
-            label=label,
-        )
+        figures.draw_line(axes, number, generations, values, label)
     axes.set_xlabel("generation")
     axes.set_ylabel("mean return of an evaluation")
     figures.set_titles(axes, title, "fitness of the individuals of each generation")

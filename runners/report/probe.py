@@ -36,7 +36,7 @@ def table(response: Response, plan: Plan, forced: int) -> Table:
 
 def draw(response: Response, plan: Plan, forced: int, path: Path) -> None:
     """Draws every player's rates; dotted grey without the forced action."""
-    figure, axes = figures.new_figure((7.0, 4.2))
+    figure, axes = figures.new_figure()
     for p, agent in enumerate(plan.names):
         axes.plot(
             *(response.offsets, response.free[..., p].mean(0)),

@@ -11,8 +11,8 @@ from run_fakes import fake_run
 from runners.config import load
 from runners.engine.statistics import estimates
 from runners.planning.plan import prepare
-from runners.report.closing import CACHE, closing_lines
-from runners.report.table import captions, findings, print_end
+from runners.report.closing import CACHE, closing_lines, print_end, search_results
+from runners.report.table import captions
 from runners.search.best import BestMember
 from runners.session.outcome import Outcome
 
@@ -123,7 +123,7 @@ def evaluation_rows(*pairs):
 def test_all_that_a_search_found_is_reward_per_step_and_one_is_recommended(here):
     run = fake_run(here / "exp")
     rows = evaluation_rows((10, -0.9), (20, -0.8), (30, -1.0))
-    found = findings(evolved((-1.0, -1.0), (-0.5, -1.1)), run, rows)
+    found = search_results(evolved((-1.0, -1.0), (-0.5, -1.1)), run, rows)
     assert [(f.reward.mean, f.weights, f.recommended) for f in found] == [
         (-1.0, "models/player1.msgpack", False),
         (-0.8, "models/best_player1.msgpack", True),
@@ -133,7 +133,7 @@ def test_all_that_a_search_found_is_reward_per_step_and_one_is_recommended(here)
 
 @pytest.mark.parametrize("member", [(-1.0, -1.0), (np.nan, np.nan)])
 def test_the_mean_is_recommended_unless_the_member_is_better(here, member):
-    found = findings(evolved((-1.0, -1.0), member), fake_run(here / "exp"), [])
+    found = search_results(evolved((-1.0, -1.0), member), fake_run(here / "exp"), [])
     assert [f.recommended for f in found] == [True, False]
 
 
