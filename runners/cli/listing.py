@@ -8,7 +8,7 @@ import click
 
 KINDS = ("envs", "agents", "experiments", "es", "plugins")
 #: Shown by --json only.
-HIDDEN = ("source", "runner")
+HIDDEN = ("source", "runner", "options")
 
 
 @click.command("list")
@@ -94,6 +94,10 @@ def _strategies() -> list[dict[str, Any]]:
             "family": strategy.family,
             "also": ", ".join(strategy.also),
             "summary": strategy.summary,
+            "options": ", ".join(
+                name if default is None else f"{name}={default}"
+                for name, default in strategy.numbers.items()
+            ),
         }
         for strategy in STRATEGIES.values()
     ]

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from paxenv.registry import closest
+from runners.search.options import suggestion
 
 #: The search target that stands for all numbers of the policy.
 PARAMETERS = "parameters"
@@ -259,8 +260,7 @@ def _dim(target: Target) -> SearchDim:
     name = ALIASES.get(target, target)
     if name in DEFAULTS:
         return dataclasses.replace(DEFAULTS[name], name=target)
-    near = closest(target, [PARAMETERS, *DEFAULTS, *ALIASES])
-    hint = f"; did you mean {near[0]!r}?" if near else "."
+    hint = suggestion(target, (PARAMETERS, *DEFAULTS, *ALIASES))
     raise ValueError(
         f"the search target {target!r} has no range of its own{hint} To give one: "
         f"SearchDim({target!r}, low, high), or {target}:LOW:HIGH"

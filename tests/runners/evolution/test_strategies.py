@@ -2,6 +2,7 @@
 
 import dataclasses
 import inspect
+import json
 
 import jax.numpy as jnp
 import pytest
@@ -87,6 +88,26 @@ def test_spreads_and_elites_are_those_of_evosax(name):
 def test_what_a_strategy_is_called_is_what_evosax_calls_it(name):
     words = inspect.getdoc(algorithms[name]) or ""
     assert STRATEGIES[name].summary == " ".join(words.split()).rstrip(".")
+
+
+def test_strategies_are_listed_with_their_names_and_numbers(paxrun):
+    rows = {
+        row["name"]: row for row in json.loads(paxrun("list", "es", "--json").stdout)
+    }
+    assert list(rows) == list(STRATEGIES)
+    assert rows["Open_ES"]["also"] == "OpenES, OpenAI_ES"
+    assert rows["PGPE"]["options"] == "std_lr=0.1, std_max_change=0.2"
+    assert "std_lr" not in paxrun("list", "es").stdout
+
+
+def test_options_are_checked_without_evosax(run_python):
+    code = (
+        "import sys; from runners.search import strategies; "
+        "from runners.search.options import ESOptions; "
+        "strategies.check(ESOptions('PGPE', options={'std_lr': 0.2})); "
+        "print([name for name in ('evosax', 'jax') if name in sys.modules])"
+    )
+    assert run_python(code) == "[]"
 
 
 @pytest.mark.parametrize(
