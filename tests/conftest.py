@@ -30,7 +30,11 @@ os.environ.setdefault(
 
 # Shapes and dtypes in the signatures of pure functions are checked in every test.
 install_import_hook(
-    ["paxenv.envs.coin_metrics", "paxenv.envs.coin_views", "paxenv_agents.ops"],
+    [
+        *("paxenv.envs.coin_metrics", "paxenv.envs.coin_views", "paxenv_agents.ops"),
+        *("runners.engine.inner_episodes", "runners.engine.metric_names"),
+        *("runners.engine.statistics", "runners.search.algorithms"),
+    ],
     "beartype.beartype",
 )
 

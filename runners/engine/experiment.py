@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from flax import struct
 from jax import core
 from jax.sharding import Mesh
 
@@ -25,6 +24,7 @@ from runners.engine.outer import Gradient, OuterOptimiser, OuterState
 from runners.engine.population import Generation, play_population
 from runners.engine.rows import RETURNS, Row, rollout_row, update_row
 from runners.engine.tags import AGENTS, OUTER, SAMPLERS
+from runners.engine.types import RunState
 
 __all__ = [
     "Experiment",
@@ -50,33 +50,6 @@ class Played(NamedTuple):
 
     play: Trial | Rollout | Generation
     outer: OuterState
-
-
-class RunState(struct.PyTreeNode):
-    """Everything that a run changes; arrays only.
-
-    Attributes:
-        iteration: Trials played by every lane, which is the next trial's number.
-        key: The run's key; only folded.
-        params: The game's numbers.
-        outer: The outer optimiser's state, with the training states.
-        stream: The games in endless play, leaves `[opponents, games, ...]`; () where
-            an iteration is a trial.
-        starts: For each slot the parameters with which it starts afresh, None for
-            its agent's own; () if that holds for all.
-    """
-
-    iteration: jax.Array
-    key: jax.Array
-    params: Any
-    outer: OuterState
-    stream: Any = ()
-    starts: tuple[Any, ...] = ()
-
-    @property
-    def agents(self) -> tuple[TrainingState, ...]:
-        """The training states in the order of the slots."""
-        return self.outer.agents
 
 
 @dataclasses.dataclass(frozen=True)
@@ -114,7 +87,7 @@ class Experiment:
 
     env: Environment
     slots: tuple[Slot, ...]
-    outer: OuterOptimiser = dataclasses.field(default_factory=Gradient)
+    outer: OuterOptimiser[Any, Any] = dataclasses.field(default_factory=Gradient)
     num_games: int = 1
     num_opponents: int = 1
     chunk_size: int = 64

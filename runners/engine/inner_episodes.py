@@ -1,22 +1,19 @@
 """Reward by inner episode: how a trial goes while co-players learn."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Float, Float32
 
+from paxenv_agents.engine.episodes import Episodes
 from runners.engine.statistics import confidence_band
-
-if TYPE_CHECKING:
-    from paxenv_agents.engine.episodes import Episodes
-
 
 #: Rewards per step by inner episode, `[opponents, inner episodes, players]`.
 CURVES = "episode/curves"
 
 
-def by_inner_episode(episodes: "Episodes") -> jax.Array:
+def by_inner_episode(episodes: Episodes) -> Float32[Array, "... K players"]:
     """Returns rewards per step, float32 `[..., K, players]`.
 
     Args:
@@ -27,7 +24,7 @@ def by_inner_episode(episodes: "Episodes") -> jax.Array:
     return (episodes.returns.sum(-2) / steps[..., None]).astype(jnp.float32)
 
 
-def last_inner_episode(episodes: "Episodes") -> dict[str, jax.Array]:
+def last_inner_episode(episodes: Episodes) -> dict[str, Float32[Array, ""]]:
     """Returns every player's reward per step in the last inner episode, by name."""
     curves = by_inner_episode(episodes)
     last = curves[..., -1, :].reshape(-1, curves.shape[-1]).mean(0)
@@ -37,7 +34,7 @@ def last_inner_episode(episodes: "Episodes") -> dict[str, jax.Array]:
     }
 
 
-def as_dict(curves: np.ndarray) -> dict[str, Any]:
+def as_dict(curves: Float[np.ndarray, "seeds opponents K players"]) -> dict[str, Any]:
     """Returns means, intervals and quartiles as plain data, by player.
 
     The mean and its 95 % interval are those of `units`; quartiles are over all seeds
@@ -64,7 +61,9 @@ def as_dict(curves: np.ndarray) -> dict[str, Any]:
     }
 
 
-def units(curves: np.ndarray) -> tuple[np.ndarray, str]:
+def units(
+    curves: Float[np.ndarray, "seeds opponents K players"],
+) -> tuple[Float[np.ndarray, "n K players"], str]:
     """Returns (independent repetitions `[n, K, players]`, what they are).
 
     Several seeds are repetitions, each the mean over its opponents; of one seed its

@@ -17,8 +17,11 @@ from typing import Any
 
 import jax
 import numpy as np
+from jaxtyping import Shaped
 
+from paxenv.environment import Environment
 from paxenv.missing import flagged, on_host
+from paxenv.single_player import SinglePlayer
 from runners.engine.metric_names import (
     EPISODE_COUNT,
     EPISODE_GROUPS,
@@ -29,6 +32,8 @@ from runners.engine.program import Rows
 from runners.engine.rows import FINITE, LATEST, NOT_LOGGED, TOTALS, WINDOW
 
 _PER_STEP = "episode/reward_per_step/"
+#: Metrics by name.
+Row = dict[str, Shaped[np.ndarray, " seeds"]]
 
 
 class JoinedRows:
@@ -38,7 +43,7 @@ class JoinedRows:
     difference, nor does a checkpoint in between: `saved` and `load` are exact.
     """
 
-    def __init__(self, env: Any = None) -> None:
+    def __init__(self, env: Environment | SinglePlayer | None = None) -> None:
         """Begins with nothing.
 
         Args:
@@ -76,7 +81,7 @@ class JoinedRows:
         self._fold(rows)
         self._length += new
 
-    def take(self) -> dict[str, np.ndarray]:
+    def take(self) -> Row:
         """Returns the row of all that was added, `[seeds]` by name, and forgets it.
 
         Where no episode has ended, means over episodes are NaN, and the counts of the
@@ -94,7 +99,7 @@ class JoinedRows:
         self._forget()
         return row
 
-    def latest(self, rows: Rows | None = None) -> dict[str, np.ndarray]:
+    def latest(self, rows: Rows | None = None) -> Row:
         """Returns means over the last 100 episodes, fewer at first, NaN before.
 
         Args:
@@ -194,7 +199,7 @@ class JoinedRows:
         for name in [n for n in row if n.startswith("episode/return/")]:
             seat = name.removeprefix("episode/return/")
             row[_PER_STEP + seat] = row[name] / row["episode/length"]
-        if self._totals:
+        if self._totals and self._env is not None:
             row |= _named(self._env, self._totals)
         return row
 
@@ -271,7 +276,9 @@ def _pushed(window: np.ndarray | None, latest: np.ndarray) -> np.ndarray:
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def _statistics(env: Any, leaves: list[jax.Array]) -> dict[str, Any]:
+def _statistics(
+    env: Environment | SinglePlayer, leaves: list[jax.Array]
+) -> dict[str, Any]:
     opening = env.metrics_init()
     structure = jax.tree.structure(opening.totals)
 
@@ -282,7 +289,9 @@ def _statistics(env: Any, leaves: list[jax.Array]) -> dict[str, Any]:
     return jax.vmap(named)(leaves)
 
 
-def _named(env: Any, totals: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+def _named(
+    env: Environment | SinglePlayer, totals: Mapping[str, np.ndarray]
+) -> dict[str, np.ndarray]:
     """Returns what a game reads off its counts, `env/<name>`, `[seeds]`."""
     shapes = jax.tree.leaves(jax.eval_shape(env.metrics_init).totals)
     leaves = []

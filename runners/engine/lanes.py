@@ -6,12 +6,15 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jaxtyping import Array, Int, Key
 
+from paxenv_agents.engine.game_batch import GameBatch
 from paxenv_agents.engine.play import Trial, play_trial
 from paxenv_agents.engine.stream import Rollout, open_stream, play_steps
 from paxenv_agents.types import TrainingState
 from runners.engine import placement
 from runners.engine.tags import LANES, SAMPLERS
+from runners.engine.types import RunState, Setup
 
 
 def map_axis(
@@ -46,19 +49,20 @@ def _first(axes: Any, tree: Any) -> Any:
 PARAMS_SEAT = 2**16
 
 
-def trial_params(experiment: Any, state: Any) -> tuple[Any, int | None]:
+def trial_params(experiment: Setup, state: RunState) -> tuple[Any, int | None]:
     """Returns (the game's numbers in the next trial, their axis of opponents).
 
     The draw depends on the run, the trial and the opponent, on nothing else: members
     of a population play the same games.
     """
-    if experiment.params_sampler is None:
+    sampler = experiment.params_sampler
+    if sampler is None:
         return state.params, None
     key = jax.random.fold_in(jax.random.fold_in(state.key, SAMPLERS), state.iteration)
 
     def drawn(opponent: jax.Array) -> Any:
         own = jax.random.fold_in(jax.random.fold_in(key, opponent), PARAMS_SEAT)
-        return experiment.params_sampler(own, state.params)
+        return sampler(own, state.params)
 
     if experiment.params_per_opponent:
         return jax.vmap(drawn)(jnp.arange(experiment.num_opponents)), 0
@@ -69,8 +73,10 @@ COMMON_MEMBER = 0
 
 
 def lane_keys(
-    experiment: Any, run_key: jax.Array, member: int | jax.Array = COMMON_MEMBER
-) -> jax.Array:
+    experiment: Setup,
+    run_key: Key[Array, ""],
+    member: int | Int[Array, ""] = COMMON_MEMBER,
+) -> Key[Array, "opponents games"]:
     """Returns the keys of all lanes, `[opponents, games]`, for `paxenv.replay`.
 
     Args:
@@ -85,7 +91,7 @@ def lane_keys(
     return jax.vmap(lambda k: jax.vmap(fold, (None, 0))(k, games))(opponents)
 
 
-def open_streams(experiment: Any, state: Any) -> Any:
+def open_streams(experiment: Setup, state: RunState) -> GameBatch:
     """Opens the endless games against every opponent, `[opponents, games, ...]`."""
     lanes = placement.games_on(experiment.mesh, lane_keys(experiment, state.key))
     streams = map_axis(
@@ -97,7 +103,7 @@ def open_streams(experiment: Any, state: Any) -> Any:
 
 
 def play_opponents(
-    experiment: Any, state: Any, members: tuple[TrainingState, ...]
+    experiment: Setup, state: RunState, members: tuple[TrainingState, ...]
 ) -> Trial | Rollout:
     """Plays against every opponent; leaves get a leading axis [opponents]."""
     axes = state_axes(experiment)
@@ -114,8 +120,8 @@ def play_opponents(
 
 
 def play_trials(
-    experiment: Any,
-    state: Any,
+    experiment: Setup,
+    state: RunState,
     members: tuple[TrainingState, ...],
     member: int | jax.Array = COMMON_MEMBER,
     *,
@@ -139,6 +145,6 @@ def play_trials(
     return trial._replace(states=states)
 
 
-def state_axes(experiment: Any) -> tuple[int | None, ...]:
+def state_axes(experiment: Setup) -> tuple[int | None, ...]:
     """Returns for each slot the axis of opponents of its training state."""
     return tuple(0 if slot.per_opponent else None for slot in experiment.slots)

@@ -183,7 +183,7 @@ def words(metric: str) -> str:
     return f"{label('/'.join(parts))}{whose}{about}"
 
 
-def state_order(env: Any) -> tuple[str, ...]:
+def state_order(env: object) -> tuple[str, ...]:
     """Returns a game's state names in its own order, () if it names none."""
     named: Any = getattr(env, "state_names", None)
     return tuple(named(0)) if named is not None else ()

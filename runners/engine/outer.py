@@ -2,7 +2,7 @@
 
 import abc
 import dataclasses
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -26,7 +26,12 @@ class OuterState(struct.PyTreeNode):
     agents: tuple[TrainingState, ...]
 
 
-class OuterOptimiser(abc.ABC):
+#: The state of an outer optimiser, and what it is told of.
+State = TypeVar("State", bound=OuterState)
+Play = TypeVar("Play")
+
+
+class OuterOptimiser(abc.ABC, Generic[State, Play]):
     """What changes between trials: asked who plays the next one, told how it went."""
 
     @property
@@ -56,20 +61,22 @@ class OuterOptimiser(abc.ABC):
         del key, lineup
         return OuterState(agents=agents)
 
-    def ask(self, key: jax.Array, outer: Any, lineup: Lineup) -> tuple[Any, Any]:
+    def ask(
+        self, key: jax.Array, outer: State, lineup: Lineup
+    ) -> tuple[tuple[Any, ...], State]:
         """Returns (who plays the next trial, slot by slot; the outer state)."""
         del key, lineup
         return outer.agents, outer
 
     @abc.abstractmethod
     def tell(
-        self, key: jax.Array, outer: Any, lineup: Lineup, trial: Any
-    ) -> tuple[Any, tuple[Stats, ...]]:
+        self, key: jax.Array, outer: State, lineup: Lineup, trial: Play
+    ) -> tuple[State, tuple[Stats, ...]]:
         """Returns (the outer state after a trial, statistics for each slot)."""
 
 
 @dataclasses.dataclass(frozen=True)
-class Frozen(OuterOptimiser):
+class Frozen(OuterOptimiser[OuterState, Trial | Rollout]):
     """Changes nothing between trials: evaluation.
 
     Inner-clock slots still learn within each trial, and start the next one from where
@@ -85,7 +92,7 @@ class Frozen(OuterOptimiser):
 
 
 @dataclasses.dataclass(frozen=True)
-class Gradient(OuterOptimiser):
+class Gradient(OuterOptimiser[OuterState, Trial | Rollout]):
     """Updates every learner on the trial clock by its own rule: `rl`.
 
     All slots update from the same snapshot, so their order never matters.

@@ -1,7 +1,7 @@
 """Where the state of an experiment lies on a mesh of devices."""
 
 import math
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 import numpy as np
@@ -10,10 +10,13 @@ from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 from paxenv import platforms
 from paxenv.wording import counted
 from runners.engine.devices import count
+from runners.engine.types import RunState
 
 #: Games are spread over both axes, large parameters over "fsdp".
 AXES = ("batch", "fsdp")
 MEBIBYTE = 2**20
+
+Tree = TypeVar("Tree")
 
 
 def make_mesh(num_fsdp_devices: int, num_devices: int | None = None) -> Mesh:
@@ -57,7 +60,7 @@ def make_mesh(num_fsdp_devices: int, num_devices: int | None = None) -> Mesh:
     )
 
 
-def shard_pytree(pytree: Any, mesh: Mesh) -> Any:
+def shard_pytree(pytree: Tree, mesh: Mesh) -> Tree:
     """Returns the pytree with the leading axis of every leaf spread over all devices.
 
     In a job of several processes each one passes the whole of every leaf.
@@ -77,7 +80,7 @@ def shard_pytree(pytree: Any, mesh: Mesh) -> Any:
     return jax.device_put(pytree, batch_sharding(mesh))
 
 
-def replicate_on_mesh(pytree: Any, mesh: Mesh) -> Any:
+def replicate_on_mesh(pytree: Tree, mesh: Mesh) -> Tree:
     """Returns the pytree with a full copy of every leaf on each device."""
     return jax.device_put(pytree, NamedSharding(mesh, PartitionSpec()))
 
@@ -142,7 +145,7 @@ def check_members(num_members: int, mesh: Mesh) -> None:
         )
 
 
-def members_on(mesh: Mesh | None, tree: Any) -> Any:
+def members_on(mesh: Mesh | None, tree: Tree) -> Tree:
     """Returns members `[members, ...]` spread over all devices of a mesh."""
     if mesh is None:
         return tree
@@ -150,7 +153,7 @@ def members_on(mesh: Mesh | None, tree: Any) -> Any:
     return jax.tree.map(lambda x: jax.lax.with_sharding_constraint(x, spread), tree)
 
 
-def games_on(mesh: Mesh | None, tree: Any) -> Any:
+def games_on(mesh: Mesh | None, tree: Tree) -> Tree:
     """Returns games `[opponents, games, ...]` spread over all devices of a mesh.
 
     Works inside and outside of compiled functions; without a mesh nothing changes.
@@ -161,7 +164,7 @@ def games_on(mesh: Mesh | None, tree: Any) -> Any:
     return jax.tree.map(lambda x: jax.lax.with_sharding_constraint(x, spread), tree)
 
 
-def of_state(mesh: Mesh, state: Any) -> Any:
+def of_state(mesh: Mesh, state: RunState) -> RunState:
     """Returns the sharding of every leaf of a `RunState` of all seeds.
 
     Games `[seeds, opponents, games, ...]` are spread, large parameters divided, and
@@ -183,7 +186,7 @@ def of_state(mesh: Mesh, state: Any) -> Any:
     )
 
 
-def learners_on(mesh: Mesh | None, tree: Any) -> Any:
+def learners_on(mesh: Mesh | None, tree: Tree) -> Tree:
     """Returns training states with large parameters divided over the axis "fsdp".
 
     Everything else has a full copy on each device, so gradients are summed over all.

@@ -2,17 +2,21 @@
 
 import functools
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, cast
 
 import jax
 import jax.numpy as jnp
+from jaxtyping import Array, Float
 
 from paxenv import spaces
 from paxenv_agents import structure
 from paxenv_agents.agent import Agent
-from paxenv_agents.engine.play import Running
-from paxenv_agents.types import TrainingState
+from paxenv_agents.engine.episodes import Episodes
+from paxenv_agents.engine.lineup import Slot
+from paxenv_agents.engine.play import Running, Trial
+from paxenv_agents.types import Stats, TrainingState
 from runners.engine import placement
+from runners.engine.types import Setup
 
 Leaves = list[jax.Array]
 
@@ -77,7 +81,7 @@ def with_searched(agent: Agent, params: Any, searched: Leaves) -> Any:
     )
 
 
-def shapes(agent: Agent) -> list[Any]:
+def shapes(agent: Agent) -> Leaves:
     """Returns the shapes of the searched leaves of an agent's parameters."""
     params = jax.eval_shape(agent.init_state, jax.random.key(0)).params
     return taken(agent, params)
@@ -108,7 +112,37 @@ class Population(NamedTuple):
     """
 
     agent: TrainingState
-    solutions: Any
+    solutions: Leaves
+
+
+#: Who plays in a slot.
+Member = Population | TrainingState
+#: From (training states, number of the member whose keys are used) to a trial.
+Play = Callable[[tuple[TrainingState, ...], jax.Array], Trial]
+
+
+class Evolving(Protocol):
+    """What an outer optimiser says of the populations that it asks: an `Evolution`."""
+
+    @property
+    def num_members(self) -> int:
+        """Members of each population."""
+        ...
+
+    @property
+    def matchups(self) -> tuple[tuple[int, ...], ...]:
+        """The slots that send a population into the same games, group by group."""
+        ...
+
+    @property
+    def common_random_numbers(self) -> bool:
+        """Whether members share the keys of their games."""
+        ...
+
+    @property
+    def objective(self) -> str:
+        """`"mean"` over the trial, or over its `"last"` inner episode."""
+        ...
 
 
 class Generation(NamedTuple):
@@ -127,17 +161,17 @@ class Generation(NamedTuple):
         fitness: For each slot what its members were worth, `[members]`, or None.
     """
 
-    states: Any
-    experiences: Any
-    episodes: Any
+    states: tuple[()]
+    experiences: tuple[None, ...]
+    episodes: Episodes
     totals: Any
-    stats: Any
-    solutions: tuple[Any, ...]
-    fitness: tuple[Any, ...]
+    stats: tuple[Stats, ...]
+    solutions: tuple[Leaves | None, ...]
+    fitness: tuple[Float[Array, " members"] | None, ...]
 
 
 def play_population(
-    experiment: Any, members: tuple[Any, ...], play: Callable[..., Any]
+    experiment: Setup, members: tuple[Member, ...], play: Play
 ) -> Generation:
     """Plays one trial for every member of every population.
 
@@ -147,20 +181,20 @@ def play_population(
         play: From (training states, number of the member whose keys are used) to a
             trial of all opponents, whose `episodes` are a `Running`.
     """
-    evolution, slots = experiment.outer, experiment.slots
+    evolution, slots = cast(Evolving, experiment.outer), experiment.slots
     numbers = jnp.arange(evolution.num_members)
     axis = None if evolution.common_random_numbers else 0
     member = numbers[0] if axis is None else numbers
-    fitness: list[Any] = [None] * len(slots)
+    last = evolution.objective == "last"
+    found = tuple(getattr(member, "solutions", None) for member in members)
+    fitness: list[jax.Array | None] = [None] * len(slots)
     parts = []
     for group in evolution.matchups:
         solutions = tuple(
-            placement.members_on(experiment.mesh, members[i].solutions)
-            if i in group
-            else None
-            for i in range(len(slots))
+            placement.members_on(experiment.mesh, of_slot) if i in group else None
+            for i, of_slot in enumerate(found)
         )
-        one = functools.partial(_play_member, experiment, members, play)
+        one = functools.partial(_play_member, slots, last, members, play)
         part, rewards = jax.vmap(one, in_axes=(0, axis))(solutions, member)
         parts.append(part)
         for i in group:
@@ -173,29 +207,30 @@ def play_population(
         episodes=episodes,
         totals=totals,
         stats=stats,
-        solutions=tuple(getattr(m, "solutions", None) for m in members),
+        solutions=found,
         fitness=tuple(fitness),
     )
 
 
 def _play_member(
-    experiment: Any,
-    members: tuple[Any, ...],
-    play: Callable[..., Any],
-    solutions: tuple[Any, ...],
+    slots: tuple[Slot, ...],
+    last: bool,
+    members: tuple[Member, ...],
+    play: Play,
+    solutions: tuple[Leaves | None, ...],
     number: jax.Array,
 ) -> tuple[Any, jax.Array]:
     """Returns (what one member's trials summed up to, mean rewards `[players]`)."""
     states = []
-    for i, slot in enumerate(experiment.slots):
-        state = getattr(members[i], "agent", members[i])
-        if solutions[i] is not None:
-            params = with_searched(slot.agent, state.params, solutions[i])
+    for slot, member, solution in zip(slots, members, solutions, strict=True):
+        state = member.agent if isinstance(member, Population) else member
+        if solution is not None:
+            params = with_searched(slot.agent, state.params, solution)
             state = state.replace(params=params)
         states.append(state)
     trial = play(tuple(states), number)
-    kept: Running = trial.episodes
-    last = experiment.outer.objective == "last"
+    kept = trial.episodes
+    assert isinstance(kept, Running)
     counted = kept.last if last else kept.total
     # [opponents, games, players] and [opponents, games]
     steps = jnp.maximum(jnp.sum(counted.length), 1)

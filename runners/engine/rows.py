@@ -4,9 +4,11 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, PyTree
 
 from paxenv.environment import Environment
 from paxenv_agents.engine.episodes import means, summed
+from paxenv_agents.engine.experience import Experience
 from paxenv_agents.engine.lineup import Slot
 from paxenv_agents.engine.play import Trial
 from paxenv_agents.engine.stream import Rollout
@@ -96,7 +98,7 @@ def is_metric(name: str) -> bool:
     return name not in NOT_LOGGED and not name.startswith(TOTALS)
 
 
-def finite(tree: Any) -> jax.Array:
+def finite(tree: PyTree) -> Bool[Array, ""]:
     """Returns whether no float of a pytree is NaN or infinite, as a bool scalar."""
     leaves = [
         jnp.all(jnp.isfinite(x))
@@ -106,7 +108,7 @@ def finite(tree: Any) -> jax.Array:
     return jnp.all(jnp.stack(leaves)) if leaves else jnp.ones((), bool)
 
 
-def latest_episodes(play: Trial | Rollout) -> jax.Array:
+def latest_episodes(play: Trial | Rollout) -> Float[Array, f"{WINDOW} columns"]:
     """Returns the last episodes that ended, `[WINDOW, players + 1]`."""
     if isinstance(play, Rollout):
         # [opponents, T, games, ...], by time first.
@@ -137,7 +139,7 @@ def _float32(row: dict[str, Any]) -> Row:
     return {k: jnp.asarray(v, jnp.float32) for k, v in sorted(row.items())}
 
 
-def _steps(experience: Any) -> Stats:
+def _steps(experience: Experience) -> Stats:
     """Returns means over the valid steps of a learner's experience."""
     sample = experience.sample
     count = jnp.maximum(sample.valid.sum(), 1)

@@ -5,9 +5,9 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Bool, Float, Int, Real
 from scipy import special
 
 
@@ -46,24 +46,26 @@ class Estimate:
         return self.mean - self.half_width, self.mean + self.half_width
 
 
-def estimate(values: Sequence[float] | np.ndarray) -> Estimate:
+def estimate(values: Sequence[int | float] | Real[np.ndarray, " seeds"]) -> Estimate:
     """Returns the mean over seeds and its interval; NaN means a seed has no value."""
     every = np.asarray(values, np.float64).reshape(-1)
     known = every[np.isfinite(every)]
     count = known.size
     mean = float(known.mean()) if count else math.nan
-    half_width = None
-    if count > 1:
-        half_width = float(t_quantile(count - 1) * known.std(ddof=1) / math.sqrt(count))
+    half_width = float(_half_width(known)) if count > 1 else None
     return Estimate(mean, half_width, count, tuple(every.tolist()))
 
 
-def estimates(metrics: Mapping[str, np.ndarray]) -> dict[str, Estimate]:
+def estimates(
+    metrics: Mapping[str, Real[np.ndarray, " seeds"]],
+) -> dict[str, Estimate]:
     """Returns an estimate for each metric, given values `[seeds]`."""
     return {name: estimate(values) for name, values in metrics.items()}
 
 
-def confidence_band(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def confidence_band(
+    values: Float[np.ndarray, " seeds *points"],
+) -> tuple[Float[np.ndarray, "*points"], Float[np.ndarray, "*points"]]:
     """Returns means and half-widths over seeds of values `[seeds, points]`.
 
     Half the width of the 95 % confidence interval of the mean, by Student's t; zero
@@ -73,8 +75,14 @@ def confidence_band(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     mean = values.mean(axis=0)
     if seeds == 1:
         return mean, np.zeros_like(mean)
-    half = t_quantile(seeds - 1) * values.std(axis=0, ddof=1) / np.sqrt(seeds)
-    return mean, half
+    return mean, _half_width(values)
+
+
+def _half_width(values: np.ndarray) -> np.ndarray:
+    """Returns half the width of the interval of the mean over the first axis."""
+    count = values.shape[0]
+    half = t_quantile(count - 1) * values.std(axis=0, ddof=1) / np.sqrt(count)
+    return np.asarray(half)
 
 
 def t_quantile(degrees: int) -> float:
@@ -116,7 +124,9 @@ class RobustEstimate:
         }
 
 
-def robust(values: Estimate | Sequence[float] | np.ndarray) -> RobustEstimate | None:
+def robust(
+    values: Estimate | Sequence[int | float] | Real[np.ndarray, " seeds"],
+) -> RobustEstimate | None:
     """Returns the interquartile mean of values over seeds, None of fewer than four.
 
     The interval is a percentile bootstrap whose random numbers are always the same.
@@ -149,7 +159,9 @@ def robust(values: Estimate | Sequence[float] | np.ndarray) -> RobustEstimate | 
     return RobustEstimate(mean, (float(found.low), float(found.high)), failed)
 
 
-def interquartile_mean(values: np.ndarray, axis: int = -1) -> np.ndarray:
+def interquartile_mean(
+    values: Float[np.ndarray, "..."], axis: int = -1
+) -> Float[np.ndarray, "..."] | np.floating:
     """Returns the mean of the middle half: a quarter is left out at each end."""
     # A second of start-up that most runs do not need.
     from scipy import stats
@@ -166,9 +178,9 @@ class EvalMetrics(NamedTuple):
         mean_length: Mean number of steps.
     """
 
-    mean_return: jax.Array
-    std_return: jax.Array
-    mean_length: jax.Array
+    mean_return: Float[Array, ""]
+    std_return: Float[Array, ""]
+    mean_length: Float[Array, ""]
 
 
 class EpisodeStats(NamedTuple):
@@ -182,14 +194,14 @@ class EpisodeStats(NamedTuple):
         broken: Whether a NaN was found in the agent's state, memory or actions.
     """
 
-    returns: jax.Array
-    lengths: jax.Array
-    truncated: jax.Array
-    unfinished: jax.Array
-    broken: jax.Array
+    returns: Float[Array, " episodes"]
+    lengths: Int[Array, " episodes"]
+    truncated: Bool[Array, " episodes"]
+    unfinished: Bool[Array, " episodes"]
+    broken: Bool[Array, " episodes"]
 
 
-def summarise(stats: EpisodeStats) -> dict[str, jax.Array]:
+def summarise(stats: EpisodeStats) -> dict[str, Float[Array, ""] | Int[Array, ""]]:
     """Returns statistics of episodes by the names that logs use; scalars.
 
     `eval/truncated_fraction` is the share that time ended, be it the game's limit or

@@ -65,9 +65,7 @@ def _solution(options: ESOptions) -> jax.Array:
     return jnp.zeros(max([_DIMENSIONS, *whole]))
 
 
-def build(
-    options: ESOptions, solution: PyTree[Float[Array, "..."], " S"]
-) -> tuple[Any, Any]:
+def build(options: ESOptions, solution: PyTree[Float[Array, "..."]]) -> tuple[Any, Any]:
     """Returns (algorithm, its params) for solutions of such shapes, as evosax has them.
 
     Raises:

@@ -2,17 +2,41 @@
 
 import dataclasses
 import functools
-from typing import Any
+from typing import Any, Protocol
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from paxenv_agents.types import TrainingState
 from runners.engine import population
+from runners.engine.experiment import Experiment, RunState
+from runners.engine.program import CompiledProgram
 from runners.engine.statistics import Estimate, estimates
+from runners.search.evolution import Evolution, EvolutionState
+from runners.search.search import Archive
 
 #: "Steps" that fold the keys of the evaluations on the way, the same for all of them.
 PROGRESS = 0
+
+
+class Measured(Protocol):
+    """What an evaluation measured."""
+
+    @property
+    def metrics(self) -> dict[str, np.ndarray]:
+        """Values `[seeds]` by name."""
+        ...
+
+
+class Evaluates(Protocol):
+    """What plays agents without learning: the `Evaluation` of a run."""
+
+    def play(
+        self, agents: tuple[TrainingState, ...], env_steps: int | None = None
+    ) -> Measured:
+        """Plays agents of all seeds; `env_steps` give the evaluation its keys."""
+        ...
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,7 +68,9 @@ class BestMember:
         }
 
 
-def best_members(evaluation: Any, program: Any) -> tuple[BestMember, ...]:
+def best_members(
+    evaluation: Evaluates, program: CompiledProgram
+) -> tuple[BestMember, ...]:
     """Returns the best member of each search.
 
     A member that came out first in its generation may have been lucky, so all that
@@ -55,20 +81,27 @@ def best_members(evaluation: Any, program: Any) -> tuple[BestMember, ...]:
         evaluation: The `Evaluation` of the run.
         program: The program at the end of the run.
     """
-    experiment, state = program.experiment, program.state
+    outer, state = program.experiment.outer, program.state
+    assert isinstance(outer, Evolution)
+    assert isinstance(state.outer, EvolutionState)
     return tuple(
-        _best_of(evaluation, experiment, state, i)
-        for i, search in enumerate(experiment.outer.searches)
+        _best_of(evaluation, program.experiment, state, i, state.outer.searches[i].best)
+        for i, search in enumerate(outer.searches)
         if search is not None
     )
 
 
-def _best_of(evaluation: Any, experiment: Any, state: Any, index: int) -> BestMember:
-    slot, kept = experiment.slots[index], state.outer.searches[index].best
-    agents = state.agents
+def _best_of(
+    evaluation: Evaluates,
+    experiment: Experiment,
+    state: RunState,
+    index: int,
+    kept: Archive,
+) -> BestMember:
+    slot, agents = experiment.slots[index], state.agents
     names = [f"episode/reward_per_step/player_{p + 1}" for p in slot.players]
 
-    def with_places(places: jax.Array) -> tuple[Any, ...]:
+    def with_places(places: jax.Array) -> tuple[TrainingState, ...]:
         seeds = jnp.arange(places.shape[0])
         chosen = jax.tree.map(lambda x: x[seeds, places], kept.solutions)
         put = functools.partial(population.with_searched, slot.agent)

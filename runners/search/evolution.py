@@ -1,18 +1,19 @@
 """Evolution as an outer optimiser: populations play, searches learn from it."""
 
 import dataclasses
+from collections.abc import Iterator
 from typing import Any
 
 import jax
 
 from paxenv.wording import counted
-from paxenv_agents.engine.lineup import Lineup
+from paxenv_agents.engine.lineup import Lineup, Slot
 from paxenv_agents.types import Stats, TrainingState
 from runners.engine import population
 from runners.engine.outer import OuterOptimiser, OuterState
-from runners.engine.population import Generation, Population
+from runners.engine.population import Generation, Member, Population
 from runners.search.options import ESOptions
-from runners.search.search import Search
+from runners.search.search import Search, SearchState
 
 
 class EvolutionState(OuterState):
@@ -28,7 +29,7 @@ class EvolutionState(OuterState):
 
 
 @dataclasses.dataclass(frozen=True)
-class Evolution(OuterOptimiser):
+class Evolution(OuterOptimiser[EvolutionState, Generation]):
     """Searches the parameters of one agent or several by evolution strategies: `evo`.
 
     In each generation every member of a population plays one trial, against opponents
@@ -118,25 +119,20 @@ class Evolution(OuterOptimiser):
     def begin(
         self, key: jax.Array, lineup: Lineup, agents: tuple[TrainingState, ...]
     ) -> EvolutionState:
-        states, searches = [], []
-        for i, slot in enumerate(lineup.slots):
-            search = self.searches[i]
-            if search is None:
-                states.append(agents[i])
-                searches.append(())
-                continue
+        states = list(agents)
+        searches: list[Any] = [()] * len(agents)
+        for i, slot, search in self._searched(lineup):
             start = population.taken(slot.agent, agents[i].params)
-            begun = search.begin(_seat_key(key, slot), start)
-            states.append(_standing(search, slot, agents[i], begun))
-            searches.append(begun)
+            searches[i] = search.begin(_seat_key(key, slot), start)
+            states[i] = _standing(search, slot, agents[i], searches[i])
         return EvolutionState(agents=tuple(states), searches=tuple(searches))
 
-    def ask(self, key: jax.Array, outer: Any, lineup: Lineup) -> tuple[Any, Any]:
-        members, searches = list(outer.agents), list(outer.searches)
-        for i, slot in enumerate(lineup.slots):
-            search = self.searches[i]
-            if search is None:
-                continue
+    def ask(
+        self, key: jax.Array, outer: EvolutionState, lineup: Lineup
+    ) -> tuple[tuple[Member, ...], EvolutionState]:
+        members: list[Member] = list(outer.agents)
+        searches = list(outer.searches)
+        for i, slot, search in self._searched(lineup):
             solution = population.taken(slot.agent, outer.agents[i].params)
             solutions, searches[i] = search.ask(
                 _seat_key(key, slot), outer.searches[i], solution
@@ -145,31 +141,34 @@ class Evolution(OuterOptimiser):
         return tuple(members), outer.replace(searches=tuple(searches))
 
     def tell(
-        self, key: jax.Array, outer: Any, lineup: Lineup, trial: Generation
+        self, key: jax.Array, outer: EvolutionState, lineup: Lineup, trial: Generation
     ) -> tuple[EvolutionState, tuple[Stats, ...]]:
         agents, searches = list(outer.agents), list(outer.searches)
         stats: list[Stats] = [{}] * len(lineup.slots)
-        for i, slot in enumerate(lineup.slots):
-            search = self.searches[i]
-            if search is None:
-                continue
+        for i, slot, search in self._searched(lineup):
+            fitness = trial.fitness[i]
+            assert fitness is not None
             searches[i], stats[i] = search.tell(
-                _seat_key(key, slot),
-                outer.searches[i],
-                trial.solutions[i],
-                trial.fitness[i],
+                _seat_key(key, slot), outer.searches[i], trial.solutions[i], fitness
             )
             agents[i] = _standing(search, slot, outer.agents[i], searches[i])
         after = outer.replace(agents=tuple(agents), searches=tuple(searches))
         return after, tuple(stats)
 
+    def _searched(self, lineup: Lineup) -> Iterator[tuple[int, Slot, Search]]:
+        """Yields the slots that are searched, each with its number and its search."""
+        every = enumerate(zip(lineup.slots, self.searches, strict=True))
+        for i, (slot, search) in every:
+            if search is not None:
+                yield i, slot, search
 
-def _seat_key(key: jax.Array, slot: Any) -> jax.Array:
+
+def _seat_key(key: jax.Array, slot: Slot) -> jax.Array:
     return jax.random.fold_in(key, min(slot.players))
 
 
 def _standing(
-    search: Search, slot: Any, agent: TrainingState, state: Any
+    search: Search, slot: Slot, agent: TrainingState, state: SearchState
 ) -> TrainingState:
     """Returns the agent that a search stands for."""
     solution = population.taken(slot.agent, agent.params)

@@ -7,11 +7,18 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from flax import struct
+from jaxtyping import Array, Bool, Float, Int, Int32, Key, PyTree
 
 from paxenv.environment import where
 from paxenv_agents.types import Stats
 from runners.search import algorithms, strategies
 from runners.search.options import ESOptions
+
+#: A solution, and the members of a population, leaves `[population, ...]`.
+Solution = PyTree[Float[Array, "..."], "T"]
+Members = PyTree[Float[Array, "population ..."], "T"]
+#: Of each member what it was worth; larger is better.
+Fitness = Float[Array, " population"]
 
 
 class Archive(struct.PyTreeNode):
@@ -25,12 +32,12 @@ class Archive(struct.PyTreeNode):
         generation: When each lived, from 0. int32 `[k]`.
     """
 
-    solutions: Any
-    fitness: jax.Array
-    generation: jax.Array
+    solutions: PyTree[Float[Array, "k ..."]]
+    fitness: Float[Array, " k"]
+    generation: Int32[Array, " k"]
 
 
-def empty_archive(solution: Any, k: int) -> Archive:
+def empty_archive(solution: Solution, k: int) -> Archive:
     """Returns an archive of `k` places for solutions like this one."""
     return Archive(
         solutions=jax.tree.map(lambda x: jnp.zeros((k, *x.shape), x.dtype), solution),
@@ -40,7 +47,7 @@ def empty_archive(solution: Any, k: int) -> Archive:
 
 
 def with_members(
-    archive: Archive, population: Any, fitness: jax.Array, generation: jax.Array
+    archive: Archive, population: Members, fitness: Fitness, generation: Int[Array, ""]
 ) -> Archive:
     """Returns the archive after a generation; members with a NaN never enter.
 
@@ -88,9 +95,9 @@ class SearchState(struct.PyTreeNode):
     """
 
     strategy: Any
-    start: Any
+    start: PyTree
     best: Archive
-    generation: jax.Array
+    generation: Int32[Array, ""]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -117,7 +124,7 @@ class Search:
         """The strategy of evosax."""
         return strategies.find(self.options.strategy)
 
-    def check(self, solution: Any) -> None:
+    def check(self, solution: PyTree[jax.ShapeDtypeStruct | jax.Array]) -> None:
         """Raises ValueError if the strategy cannot search solutions of such shapes.
 
         Args:
@@ -135,7 +142,7 @@ class Search:
                 "solution: take Sep_CMA_ES, SNES, Open_ES or PGPE, or smaller networks"
             )
 
-    def begin(self, key: jax.Array, solution: Any) -> SearchState:
+    def begin(self, key: Key[Array, ""], solution: Solution) -> SearchState:
         """Returns the state before the first generation.
 
         Args:
@@ -163,8 +170,8 @@ class Search:
         )
 
     def ask(
-        self, key: jax.Array, state: SearchState, solution: Any
-    ) -> tuple[Any, SearchState]:
+        self, key: Key[Array, ""], state: SearchState, solution: Solution
+    ) -> tuple[Members, SearchState]:
         """Returns (members, leaves `[population, ...]`, state).
 
         Args:
@@ -184,7 +191,11 @@ class Search:
         return members, state.replace(strategy=asked)
 
     def tell(
-        self, key: jax.Array, state: SearchState, members: Any, fitness: jax.Array
+        self,
+        key: Key[Array, ""],
+        state: SearchState,
+        members: Members,
+        fitness: Fitness,
     ) -> tuple[SearchState, Stats]:
         """Returns (state, statistics) after a generation.
 
@@ -217,7 +228,7 @@ class Search:
         new = state.replace(strategy=after, best=best, generation=state.generation + 1)
         return new, self._report(new, fitness, known, solution)
 
-    def mean(self, state: SearchState, solution: Any) -> Any:
+    def mean(self, state: SearchState, solution: Solution) -> Solution:
         """Returns the solution that a search stands for.
 
         The mean of its distribution; the mean of several; for strategies that keep a
@@ -232,11 +243,11 @@ class Search:
             return jax.tree.map(lambda x: jnp.mean(x, axis=0), mean)
         return mean
 
-    def _built(self, solution: Any) -> tuple[Any, Any]:
+    def _built(self, solution: Solution) -> tuple[Any, Any]:
         leaves, tree = jax.tree.flatten(solution)
         return _build(self, tree, tuple(leaf.shape for leaf in leaves))
 
-    def _start(self, key: jax.Array, solution: Any) -> Any:
+    def _start(self, key: jax.Array, solution: Solution) -> Solution:
         options = self.options
         if options.init_min is not None:
             leaves, tree = jax.tree.flatten(solution)
@@ -251,19 +262,19 @@ class Search:
             return jax.tree.map(jnp.zeros_like, solution)
         return solution
 
-    def _first(self, key: jax.Array, start: Any) -> Any:
+    def _first(self, key: jax.Array, start: Solution) -> Members:
         """Returns the first population of a strategy that keeps one."""
-        size, sigma = (
-            self.options.population_size,
-            algorithms.first_spread(self.options),
-        )
+        size = self.options.population_size
+        sigma = algorithms.first_spread(self.options)
         leaves, tree = jax.tree.flatten(start)
         return tree.unflatten(
             x + sigma * jax.random.normal(jax.random.fold_in(key, i), (size, *x.shape))
             for i, x in enumerate(leaves)
         )
 
-    def cost(self, members: Any, fitness: jax.Array, known: jax.Array) -> jax.Array:
+    def cost(
+        self, members: Members, fitness: Fitness, known: Bool[Array, " population"]
+    ) -> Float[Array, " population"]:
         """Returns what evosax minimises, `[population]`.
 
         Args:
@@ -282,7 +293,11 @@ class Search:
         return -fitness
 
     def _report(
-        self, state: SearchState, fitness: jax.Array, known: jax.Array, solution: Any
+        self,
+        state: SearchState,
+        fitness: jax.Array,
+        known: jax.Array,
+        solution: Solution,
     ) -> Stats:
         values = jnp.where(known, fitness, jnp.nan)
         best = state.best.fitness[0]
@@ -300,20 +315,22 @@ class Search:
 
 
 @functools.cache
-def _build(search: Search, tree: Any, shapes: tuple[tuple[int, ...], ...]) -> Any:
+def _build(
+    search: Search, tree: Any, shapes: tuple[tuple[int, ...], ...]
+) -> tuple[Any, Any]:
     # Some strategies compute numbers of their own, also while something is traced.
     with jax.ensure_compile_time_eval():
         solution = tree.unflatten(jnp.zeros(shape) for shape in shapes)
         return algorithms.build(search.options, solution)
 
 
-def _mean_square(members: Any) -> jax.Array:
+def _mean_square(members: Members) -> Float[Array, " population"]:
     """Returns the mean square of each member's parameters, `[members]`."""
     leaves = [x.reshape(x.shape[0], -1) for x in jax.tree.leaves(members)]
     return jnp.mean(jnp.square(jnp.concatenate(leaves, axis=1)), axis=1)
 
 
-def _copies(tree: Any, n: int) -> Any:
+def _copies(tree: Solution, n: int) -> Members:
     return jax.tree.map(lambda x: jnp.broadcast_to(x, (n, *x.shape)), tree)
 
 

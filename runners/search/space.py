@@ -2,18 +2,19 @@
 
 import dataclasses
 import typing
-from typing import Any
+from typing import Any, TypedDict
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import PyTree
 
-from paxenv.registry import closest
 from paxenv.single_player import SinglePlayerParams
 from paxenv_agents.agent import Agent
 from paxenv_agents.types import TrainingState
 from runners.engine import population
 from runners.search.dims import ALIASES, ENV, PARAMETERS, SearchDim, dims_of
+from runners.search.options import suggestion
 from runners.search.outer_options import ESConfig
 
 #: Options that belong to the run.
@@ -112,8 +113,7 @@ def find_target(
         if target in known:
             return kind
     known = [PARAMETERS, *hyper, *options, *of_game]
-    near = closest(target, known)
-    hint = f"; did you mean {near[0]!r}?" if near else "."
+    hint = suggestion(target, known)
     said = name if name == target else f"{name} ({target})"
     raise ValueError(
         f"{type(agent).__name__} has no hyperparameter {said!r}{hint} "
@@ -129,8 +129,16 @@ def _is_numbers(value: Any) -> bool:
         return isinstance(value, jax.ShapeDtypeStruct)
 
 
-#: `{"parameters": leaves of the policy, "hyper": {target: free number}}`.
-Solution = dict[str, Any]
+class Solution(TypedDict):
+    """What a search moves; of a population every leaf is `[population, ...]`.
+
+    Attributes:
+        parameters: Leaves of the policy, none where they are not searched.
+        hyper: A free number for each other target, or an array of them.
+    """
+
+    parameters: population.Leaves
+    hyper: dict[str, jax.Array]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -174,7 +182,9 @@ class SearchSpace:
             places[dim.target] = jnp.float32(dim.place(value))
         return {"parameters": leaves if self.parameters else [], "hyper": places}
 
-    def shapes(self, learner: Any, env_params: Any) -> Solution:
+    def shapes(
+        self, learner: TrainingState, env_params: Any
+    ) -> PyTree[jax.Array | jax.ShapeDtypeStruct]:
         """Returns the shapes of a solution; the learner may be one of shapes."""
         numbers = {d.target: learner.hyper[d.target] for d in self.hyper}
         for dim in self.env:

@@ -1,10 +1,9 @@
 """A search whose solutions have units of their own, part by part."""
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 from flax import struct
+from jaxtyping import Array, Float, Key, PyTree
 
 from paxenv_agents.types import Stats
 from runners.search import strategies
@@ -32,20 +31,20 @@ class UnitSearch(struct.PyTreeNode):
 
     search: Search = struct.field(pytree_node=False)
     start: Solution
-    sigma: Any
+    sigma: PyTree[float]
 
     @property
     def num_dims(self) -> int:
         """Numbers of a solution."""
         return sum(jnp.size(x) for x in jax.tree.leaves(self.start))
 
-    def begin(self, key: jax.Array) -> SearchState:
+    def begin(self, key: Key[Array, ""]) -> SearchState:
         """Returns the state before the first generation; consumes the key."""
         return self.search.begin(key, self._origin)
 
     def ask(
-        self, key: jax.Array, state: SearchState
-    ) -> tuple[Any, Solution, SearchState]:
+        self, key: Key[Array, ""], state: SearchState
+    ) -> tuple[Solution, Solution, SearchState]:
         """Returns (units, solutions, state); consumes the key.
 
         Leaves are `[population, ...]`; the units are for `tell`.
@@ -54,7 +53,11 @@ class UnitSearch(struct.PyTreeNode):
         return units, self._solutions(units), asked
 
     def tell(
-        self, key: jax.Array, state: SearchState, units: Any, fitness: jax.Array
+        self,
+        key: Key[Array, ""],
+        state: SearchState,
+        units: Solution,
+        fitness: Float[Array, " population"],
     ) -> tuple[SearchState, Stats]:
         """Returns (state, statistics) after a generation, as `Search.tell` does.
 
@@ -70,7 +73,7 @@ class UnitSearch(struct.PyTreeNode):
         """Returns the solution that the search stands for."""
         return self._solutions(self.search.mean(state, self._origin))
 
-    def _solutions(self, units: Any) -> Solution:
+    def _solutions(self, units: Solution) -> Solution:
         return jax.tree.map(
             lambda sigma, x, u: jax.tree.map(lambda a, b: a + sigma * b, x, u),
             *(self.sigma, self.start, units),
