@@ -21,6 +21,7 @@ from jaxtyping import Shaped
 
 from paxenv.environment import Environment
 from paxenv.missing import flagged, on_host
+from paxenv.single_player import SinglePlayer
 from runners.engine.metric_names import (
     EPISODE_COUNT,
     EPISODE_GROUPS,
@@ -42,7 +43,7 @@ class JoinedRows:
     difference, nor does a checkpoint in between: `saved` and `load` are exact.
     """
 
-    def __init__(self, env: Environment | None = None) -> None:
+    def __init__(self, env: Environment | SinglePlayer | None = None) -> None:
         """Begins with nothing.
 
         Args:
@@ -275,7 +276,9 @@ def _pushed(window: np.ndarray | None, latest: np.ndarray) -> np.ndarray:
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def _statistics(env: Environment, leaves: list[jax.Array]) -> dict[str, Any]:
+def _statistics(
+    env: Environment | SinglePlayer, leaves: list[jax.Array]
+) -> dict[str, Any]:
     opening = env.metrics_init()
     structure = jax.tree.structure(opening.totals)
 
@@ -286,7 +289,9 @@ def _statistics(env: Environment, leaves: list[jax.Array]) -> dict[str, Any]:
     return jax.vmap(named)(leaves)
 
 
-def _named(env: Environment, totals: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+def _named(
+    env: Environment | SinglePlayer, totals: Mapping[str, np.ndarray]
+) -> dict[str, np.ndarray]:
     """Returns what a game reads off its counts, `env/<name>`, `[seeds]`."""
     shapes = jax.tree.leaves(jax.eval_shape(env.metrics_init).totals)
     leaves = []

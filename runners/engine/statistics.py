@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float, Int, Real
 from scipy import special
 
 
@@ -46,7 +46,7 @@ class Estimate:
         return self.mean - self.half_width, self.mean + self.half_width
 
 
-def estimate(values: Sequence[float] | Float[np.ndarray, " seeds"]) -> Estimate:
+def estimate(values: Sequence[int | float] | Real[np.ndarray, " seeds"]) -> Estimate:
     """Returns the mean over seeds and its interval; NaN means a seed has no value."""
     every = np.asarray(values, np.float64).reshape(-1)
     known = every[np.isfinite(every)]
@@ -57,7 +57,7 @@ def estimate(values: Sequence[float] | Float[np.ndarray, " seeds"]) -> Estimate:
 
 
 def estimates(
-    metrics: Mapping[str, Float[np.ndarray, " seeds"]],
+    metrics: Mapping[str, Real[np.ndarray, " seeds"]],
 ) -> dict[str, Estimate]:
     """Returns an estimate for each metric, given values `[seeds]`."""
     return {name: estimate(values) for name, values in metrics.items()}
@@ -125,7 +125,7 @@ class RobustEstimate:
 
 
 def robust(
-    values: Estimate | Sequence[float] | Float[np.ndarray, " seeds"],
+    values: Estimate | Sequence[int | float] | Real[np.ndarray, " seeds"],
 ) -> RobustEstimate | None:
     """Returns the interquartile mean of values over seeds, None of fewer than four.
 
