@@ -169,14 +169,14 @@ def test_a_config_of_evolution_is_written_and_read_back(tmp_path):
 
 
 @pytest.mark.slow
-def test_four_devices_split_the_population(paxrun_apart, tmp_path):
+def test_four_devices_split_the_population(paxrun, paxrun_apart, tmp_path):
     """32 members on four virtual devices are worth what they are on one."""
     rows = []
-    for devices in (1, 4):
+    for devices, run in ((1, paxrun), (4, paxrun_apart)):
         folder = tmp_path / str(devices)
         words = [*TINY, "num_seeds=1", "popsize=32", "num_generations=3"]
         command = ["evo", "ipd/gs_v_tabular", *words, "--num-devices", str(devices)]
-        paxrun_apart(*command, "--save-dir", str(folder))
+        run(*command, "--save-dir", str(folder))
         lines = (folder / "logs" / "metrics.jsonl").read_text().splitlines()
         rows.append([json.loads(line) for line in lines])
     for one, four in zip(*rows, strict=True):

@@ -1,5 +1,6 @@
 """Several devices, and several processes, train what one device trains."""
 
+import dataclasses
 import json
 import os
 import socket
@@ -7,8 +8,16 @@ import subprocess
 import sys
 import textwrap
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
+
+from runners.config import load
+from runners.planning.plan import prepare
+from runners.session.training import program_of
+from runners.storage.checkpoints.store import restore_checkpoint
+from runners.storage.run_dir import RunDir
 
 PRELUDE = """
 import json, sys
@@ -48,7 +57,7 @@ def start(script, num_devices, **environment):
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env={**os.environ, "XLA_FLAGS": "", **environment},
+        env={**os.environ, **environment},
     )
 
 
@@ -58,125 +67,123 @@ def finished(process):
     return json.loads(stdout.splitlines()[-1])
 
 
+#: Three updates, of which two processes of two devices do the same.
+OF_THREE_UPDATES = """
+state, history = train(4, 2, 3)
+loss = [float(x) for x in np.asarray(history.total_loss)]
+params = [np.asarray(x.addressable_shards[0].data).ravel()
+          for x in jax.tree.leaves(state.agent_state.params)]
+found = {"loss": loss, "params": np.concatenate(params).tolist()}
+"""
+ON_FOUR = """
+for updates in (3, 10):
+    one, _ = train(1, 8, updates)
+    four, history = train(4, 2, updates)
+    found[f"after {updates}"] = {
+        "gap": float(np.abs(flat(one) - flat(four)).max()),
+        "same_play": bool(np.allclose(one.env_obs, four.env_obs, atol=1e-3)),
+    }
+obs = np.asarray(four.env_obs)
+found["games"] = len({tuple(row) for row in obs.round(6).tolist()})
+found["spread"] = len(four.env_obs.sharding.device_set)
+
+from paxenv_agents.learners.ppo import PPO
+from runners.engine.placement import make_mesh
+env, params = paxenv.make("CartPole-v1")
+slots = (runners.Slot(PPO.from_env(env)),)
+try:
+    runners.Experiment(env, slots, num_games=10, mesh=make_mesh(1, 4))
+except ValueError as error:
+    found["refusal"] = str(error)
+"""
+ON_TWO = """
+state, history = train(2, 3, 2, stacked=True)
+one = runners.unreplicate(state.agent_state)
+found = {
+    "metrics": [list(x.shape) for x in history],
+    "obs": list(state.env_obs.shape),
+    "params": shapes(state.agent_state.params),
+    "one": shapes(one.params),
+    "rng": list(state.rng.shape),
+}
+state, history = train(2, 2, 2, fsdp=2, hidden=(1024, 1024))
+trees = (state.agent_state.params, state.agent_state.opt_state.mu,
+         state.agent_state.opt_state.nu)
+found["finite"] = bool(np.isfinite(np.asarray(history.total_loss)).all())
+found["big"] = [
+    [list(x.addressable_shards[0].data.shape), len(x.sharding.device_set)]
+    for tree in trees for x in jax.tree.leaves(tree) if x.size >= 2**20
+]
+found["small"] = [
+    bool(x.sharding.is_fully_replicated)
+    for tree in trees for x in jax.tree.leaves(tree) if x.size < 2**20
+]
+"""
+PRINT = "print(json.dumps(found))"
+
+
+@pytest.fixture(scope="module")
+def on_four():
+    """What training over four devices of one process leaves."""
+    return run(OF_THREE_UPDATES + ON_FOUR + PRINT, 4)
+
+
+@pytest.fixture(scope="module")
+def on_two():
+    """What training over two devices leaves."""
+    return run(ON_TWO + PRINT, 2)
+
+
 @pytest.mark.slow
-def test_four_devices_train_what_one_trains():
+def test_four_devices_train_what_one_trains(on_four):
     """At equal global batch, and devices draw different numbers."""
-    found = run(
-        """
-        found = {}
-        for updates in (3, 10):
-            one, _ = train(1, 8, updates)
-            four, history = train(4, 2, updates)
-            found[updates] = {
-                "gap": float(np.abs(flat(one) - flat(four)).max()),
-                "same_play": bool(np.allclose(one.env_obs, four.env_obs, atol=1e-3)),
-            }
-        obs = np.asarray(four.env_obs)
-        found["games"] = len({tuple(row) for row in obs.round(6).tolist()})
-        found["spread"] = len(four.env_obs.sharding.device_set)
-        print(json.dumps(found))
-        """,
-        4,
-    )
-    assert found["3"]["gap"] <= 1e-5
-    assert found["10"]["same_play"]
-    assert found["10"]["gap"] <= 1e-5
-    assert found["games"] == 8
-    assert found["spread"] == 4
+    assert on_four["after 3"]["gap"] <= 1e-5
+    assert on_four["after 10"]["same_play"]
+    assert on_four["after 10"]["gap"] <= 1e-5
+    assert on_four["games"] == 8
+    assert on_four["spread"] == 4
 
 
 @pytest.mark.slow
-def test_results_of_several_devices_have_a_leading_axis_of_devices():
-    found = run(
-        """
-        state, history = train(2, 3, 2, stacked=True)
-        one = runners.unreplicate(state.agent_state)
-        print(json.dumps({
-            "metrics": [list(x.shape) for x in history],
-            "obs": list(state.env_obs.shape),
-            "params": shapes(state.agent_state.params),
-            "one": shapes(one.params),
-            "rng": list(state.rng.shape),
-        }))
-        """,
-        2,
-    )
-    assert found["metrics"] == [[2, 2]] * 5
-    assert found["obs"] == [2, 3, 4]
-    assert found["rng"] == [2]
-    assert [shape[1:] for shape in found["params"]] == found["one"]
-
-
-@pytest.mark.slow
-def test_a_layer_of_four_mebibytes_is_divided_over_the_devices():
-    """Parameters and both of Adam's moments, after training."""
-    found = run(
-        """
-        state, history = train(2, 2, 2, fsdp=2, hidden=(1024, 1024))
-        trees = (state.agent_state.params, state.agent_state.opt_state.mu,
-                 state.agent_state.opt_state.nu)
-        found = {"finite": bool(np.isfinite(np.asarray(history.total_loss)).all())}
-        found["big"] = [
-            [list(x.addressable_shards[0].data.shape), len(x.sharding.device_set)]
-            for tree in trees for x in jax.tree.leaves(tree) if x.size >= 2**20
-        ]
-        found["small"] = [
-            bool(x.sharding.is_fully_replicated)
-            for tree in trees for x in jax.tree.leaves(tree) if x.size < 2**20
-        ]
-        print(json.dumps(found))
-        """,
-        2,
-    )
-    assert found["finite"]
-    # One layer of the policy and one of the value.
-    assert found["big"] == [[[1024, 512], 2]] * 6
-    assert all(found["small"])
-
-
-@pytest.mark.slow
-def test_games_that_do_not_divide_over_devices_are_refused():
+def test_games_that_do_not_divide_over_devices_are_refused(on_four):
     """With both numbers, before anything is compiled."""
-    message = run(
-        """
-        from paxenv_agents.learners.ppo import PPO
-        from runners.engine.placement import make_mesh
-        env, params = paxenv.make("CartPole-v1")
-        slots = (runners.Slot(PPO.from_env(env)),)
-        try:
-            runners.Experiment(env, slots, num_games=10, mesh=make_mesh(1, 4))
-        except ValueError as error:
-            print(json.dumps(str(error)))
-        """,
-        4,
-    )
-    assert message.startswith("10 games do not divide over 4 devices")
+    assert on_four["refusal"].startswith("10 games do not divide over 4 devices")
 
 
 @pytest.mark.slow
-def test_two_processes_train_what_one_trains():
+def test_two_processes_train_what_one_trains(on_four):
     """Joined by jax.distributed on loopback, two devices each."""
-    script = """
-    state, history = train(4, 2, 3)
-    loss = [float(x) for x in np.asarray(history.total_loss)]
-    params = [np.asarray(x.addressable_shards[0].data).ravel()
-              for x in jax.tree.leaves(state.agent_state.params)]
-    print(json.dumps({"loss": loss, "params": np.concatenate(params).tolist()}))
-    """
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
         port = s.getsockname()[1]
     joined = {"JAX_COORDINATOR_ADDRESS": f"127.0.0.1:{port}", "JAX_NUM_PROCESSES": "2"}
+    script = OF_THREE_UPDATES + PRINT
     processes = [start(script, 2, JAX_PROCESS_ID=str(i), **joined) for i in range(2)]
     try:
         first, second = (finished(process) for process in processes)
     finally:
         for process in processes:
             process.kill()
-    alone = run(script, 4)
     assert first == second
-    np.testing.assert_allclose(first["params"], alone["params"], atol=1e-5)
-    np.testing.assert_allclose(first["loss"], alone["loss"], rtol=1e-4)
+    np.testing.assert_allclose(first["params"], on_four["params"], atol=1e-5)
+    np.testing.assert_allclose(first["loss"], on_four["loss"], rtol=1e-4)
+
+
+@pytest.mark.slow
+def test_results_of_several_devices_have_a_leading_axis_of_devices(on_two):
+    assert on_two["metrics"] == [[2, 2]] * 5
+    assert on_two["obs"] == [2, 3, 4]
+    assert on_two["rng"] == [2]
+    assert [shape[1:] for shape in on_two["params"]] == on_two["one"]
+
+
+@pytest.mark.slow
+def test_a_layer_of_four_mebibytes_is_divided_over_the_devices(on_two):
+    """Parameters and both of Adam's moments, after training."""
+    assert on_two["finite"]
+    # One layer of the policy and one of the value.
+    assert on_two["big"] == [[[1024, 512], 2]] * 6
+    assert all(on_two["small"])
 
 
 @pytest.mark.slow
@@ -190,16 +197,8 @@ def test_the_command_line_divides_a_cpu_before_jax_starts(paxrun_apart, tmp_path
     assert json.loads(printed)["env_steps"] == 256
 
 
-#: What the greedy policy of a run's last checkpoint does, on so many devices.
-GREEDY = """
-import dataclasses, functools
-from runners.storage.checkpoints.store import restore_checkpoint
-from runners.config import load
-from runners.session.training import program_of
-from runners.planning.plan import prepare
-from runners.storage.run_dir import RunDir
-
 def greedy_actions(path, devices):
+    """Returns what the greedy policy of a run's last checkpoint does, on so many."""
     run = RunDir.open(path)
     plan = prepare(load([f"num_devices={devices}"], config_file=run.config))
     state, _ = restore_checkpoint(run.checkpoints, program_of(plan).state)
@@ -211,15 +210,15 @@ def greedy_actions(path, devices):
     _, memory = agent.batch_init(jax.random.key(0), agent.init_hidden(256))
     action, _, _ = jax.jit(agent.batch_policy)(trained, jnp.asarray(views), memory)
     return np.asarray(action).tolist()
-"""
 
 
 @pytest.mark.slow
-def test_a_run_on_four_devices_acts_the_same_on_one(paxrun_apart, tmp_path):
+def test_a_run_on_four_devices_acts_the_same_on_one(paxrun, tmp_path):
     """Its checkpoint opens on one device, and so do its weights in `eval`."""
     path = str(tmp_path / "run")
     save = f"""
     from runners.cli import cli
+    from test_training_devices import greedy_actions
     words = ["sarl", "--env", "CartPole", "num_envs=8", "num_seeds=1", "agent1=PPO"]
     words += ["--num-devices", "4", "--total-timesteps", "20_480"]
     words += ["agent1.n_steps=64", "agent1.hidden_sizes=[16]", "plot=false"]
@@ -227,13 +226,12 @@ def test_a_run_on_four_devices_acts_the_same_on_one(paxrun_apart, tmp_path):
     cli(words, standalone_mode=False)
     print(json.dumps(greedy_actions({path!r}, 4)))
     """
-    opened = f"print(json.dumps(greedy_actions({path!r}, 1)))"
-    on_four = run(GREEDY + textwrap.dedent(save), 4)
-    on_one = run(GREEDY + opened, 1)
+    modules = os.pathsep.join(filter(None, sys.path))
+    on_four = run(save, 4, PYTHONPATH=modules)
     assert 16 < sum(on_four) < 240
-    assert on_one == on_four
-    printed = paxrun_apart(
+    assert greedy_actions(path, 1) == on_four
+    printed = paxrun(
         *("eval", "--run-dir", path, "--json"),
         *("--num-devices", "1", "--exp-dir", str(tmp_path / "exp")),
     )
-    assert json.loads(printed)["agents"] == ["PPO"]
+    assert json.loads(printed.stdout)["agents"] == ["PPO"]
