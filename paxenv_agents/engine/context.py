@@ -7,9 +7,8 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Key
+from jaxtyping import Array, Key, PyTree
 
-from paxenv.params import GameParams
 from paxenv_agents.agent import Agent
 from paxenv_agents.engine.lineup import Lineup
 from paxenv_agents.types import Sample, TrainingState
@@ -130,9 +129,7 @@ class Context:
         if self.axes is None:
             return jax.tree.map(lambda x: jnp.asarray(x)[None], function(self))
 
-        def one(
-            params: GameParams, states: Any, samples: Any, opponent: jax.Array
-        ) -> Any:
+        def one(params: PyTree, states: Any, samples: Any, opponent: jax.Array) -> Any:
             context = dataclasses.replace(
                 self,
                 params=params,

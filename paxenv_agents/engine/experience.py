@@ -6,7 +6,6 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Num, PyTree
 
-from paxenv.params import GameParams
 from paxenv_agents.engine.game_batch import GameBatch
 from paxenv_agents.engine.lineup import Lineup
 from paxenv_agents.types import MemoryState, Sample, TrainingState
@@ -44,7 +43,7 @@ class Experience(NamedTuple):
 
 def record(
     lineup: Lineup,
-    params: GameParams,
+    params: PyTree,
     role: int,
     obs: PyTree,
     acted: tuple[Num[Array, "games ..."], MemoryState],
@@ -87,7 +86,7 @@ def record(
 def gather(
     lineup: Lineup,
     index: int,
-    params: GameParams,
+    params: PyTree,
     state: TrainingState,
     batch: GameBatch,
     steps: Steps,
@@ -125,7 +124,7 @@ def gather(
 def assemble(
     lineup: Lineup,
     index: int,
-    params: GameParams,
+    params: PyTree,
     batch: GameBatch,
     records: list[dict[str, Any]],
     clock: dict[str, Bool[Array, "T games"]],

@@ -9,7 +9,6 @@ from jaxtyping import Array, Bool, Int, Key, Num, PyTree
 
 from paxenv import keys, spaces
 from paxenv.metrics import Accumulator
-from paxenv.params import GameParams
 from paxenv_agents.agent import Agent
 from paxenv_agents.engine.episodes import InPlay, in_play
 from paxenv_agents.engine.lineup import Lineup
@@ -40,7 +39,7 @@ class GameBatch(struct.PyTreeNode):
 
 def open_games(
     lineup: Lineup,
-    params: GameParams,
+    params: PyTree,
     states: States,
     episode_keys: Key[Array, " games"],
     e: Int[Array, ""] | int = 0,
@@ -84,7 +83,7 @@ def open_games(
 
 def cross_boundary(
     lineup: Lineup,
-    params: GameParams,
+    params: PyTree,
     states: States,
     batch: GameBatch,
     episode_keys: Key[Array, " games"],
@@ -185,7 +184,7 @@ def batched(tree: PyTree, n: int) -> PyTree:
     return jax.tree.map(lambda x: jnp.broadcast_to(x, (n, *jnp.shape(x))), tree)
 
 
-def _no_steps(lineup: Lineup, env_state: Any, params: GameParams) -> InPlay:
+def _no_steps(lineup: Lineup, env_state: Any, params: PyTree) -> InPlay:
     """Returns the sums of inner episodes that have just opened, leaves `[games]`."""
     env = lineup.env
 

@@ -197,11 +197,11 @@ class Lineup:
         """
         return getattr(self.env, "player", player)
 
-    def game_params(self, params: GameParams) -> GameParams:
+    def game_params(self, params: PyTree) -> GameParams:
         """The numbers of the whole game, where `params` also hold who plays in it."""
         return game_params(self.env, params)
 
-    def observed(self, role: int, obs: PyTree, params: GameParams) -> Any:
+    def observed(self, role: int, obs: PyTree, params: PyTree) -> Any:
         """Returns what the slot of a role sees of observations `[games, ...]`."""
         index, player = self.roles[role]
         observe = self.slots[index].observe

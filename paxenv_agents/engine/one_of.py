@@ -7,7 +7,6 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key, Num, PyTree
 
 from paxenv import keys, spaces
-from paxenv.params import GameParams
 from paxenv_agents.agent import Agent
 from paxenv_agents.types import KeyLike, MemoryState, TrainingState
 
@@ -74,7 +73,7 @@ class OneOf(Agent):
         return memory.replace(extras=extras)
 
     def observe_params(
-        self, memory: MemoryState, params: GameParams, player: Int[Array, ""] | int
+        self, memory: MemoryState, params: PyTree, player: Int[Array, ""] | int
     ) -> MemoryState:
         memories = tuple(
             member.observe_params(own, params, player)

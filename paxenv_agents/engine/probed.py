@@ -6,7 +6,6 @@ from typing import Any, ClassVar
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key, Num, PyTree
 
-from paxenv.params import GameParams
 from paxenv_agents.agent import Agent
 from paxenv_agents.types import KeyLike, MemoryState, Sample, Stats, TrainingState
 
@@ -84,7 +83,7 @@ class Probed(Agent):
         return memory.replace(extras=_extras(self.agent.reset_memory(own, eval), 0))
 
     def observe_params(
-        self, memory: MemoryState, params: GameParams, player: Int[Array, ""] | int
+        self, memory: MemoryState, params: PyTree, player: Int[Array, ""] | int
     ) -> MemoryState:
         own = self.agent.observe_params(memory.extras["own"], params, player)
         return memory.replace(extras={**memory.extras, "own": own})

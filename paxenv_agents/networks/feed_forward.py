@@ -314,7 +314,7 @@ def init(
 def apply(
     network: nn.Module,
     params: PyTree,
-    observations: Num[Array, "..."],
+    observations: Num[Array | np.ndarray, "..."],
     observation_space: gymnasium.Space,
 ) -> PyTree[Float[Array, "..."]]:
     """Returns what a network makes of observations `[..., *space]`.

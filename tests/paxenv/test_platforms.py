@@ -47,18 +47,18 @@ def test_python_code_is_told_the_variable_and_the_cure():
 
 COMMANDS = (
     *("rl total_timesteps=10", "rl --dry-run", "evo", "sarl", "es", "online"),
-    *("devices", "eval --agent1 Grim", "play IPD", "list es", "describe IPD"),
+    *("devices", "eval --agent1 Grim", "play IPD", "describe IPD"),
 )
 
 
 def test_commands_that_start_jax_exit_with_2_and_name_the_variable():
-    """Others, such as a list of agents, need no device."""
+    """Others, such as lists of agents and strategies, need no device."""
     lines = answer(
         "from click.testing import CliRunner\n"
         "from runners.cli import cli\n"
-        f"for line in {(*COMMANDS, 'list agents')}:\n"
+        f"for line in {(*COMMANDS, 'list agents', 'list es')}:\n"
         "    result = CliRunner().invoke(cli, line.split(), prog_name='paxrun')\n"
         "    named = 'JAX cannot start with JAX_PLATFORMS=' in result.output\n"
         "    print(result.exit_code, named, 'Traceback' in result.output)\n"
     ).splitlines()
-    assert lines == ["2 True False"] * len(COMMANDS) + ["0 False False"]
+    assert lines == ["2 True False"] * len(COMMANDS) + ["0 False False"] * 2

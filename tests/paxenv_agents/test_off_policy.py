@@ -14,6 +14,7 @@ from click.testing import CliRunner
 from learner_fakes import Seat, make_learner
 
 import paxenv
+from paxenv.options import written
 from paxenv_agents import PairingError, check_agent, make_agent
 from paxenv_agents.engine.lineup import Slot
 from paxenv_agents.learners.dqn import DQN, DQNConfig
@@ -384,10 +385,7 @@ def test_the_tables_of_options_are_complete_and_right():
         return {name: default for name, default in found if name != "option"}
 
     fields = dataclasses.fields(DQNConfig)
-    words = {3e-4: "0.0003", 1e-8: "1e-08"}
-    assert rows(DQNConfig) == {
-        f.name: words.get(f.default, repr(f.default)) for f in fields
-    }
+    assert rows(DQNConfig) == {f.name: written(f.default) for f in fields}
     own = {"alpha", "target_entropy"}
     assert set(rows(SACConfig)) == own
     changed = {

@@ -13,6 +13,7 @@ from bits import equal, leaves
 from learner_fakes import Seat, make_learner, make_sample, play_matrix_game
 
 from paxenv.envs.iterated_matrix_game import IteratedMatrixGame
+from paxenv.options import written
 from paxenv_agents.learners.ppo import PPO, PPOConfig
 
 SHAPE = (6, 8)
@@ -63,8 +64,7 @@ def test_the_table_of_options_is_complete_and_right():
     table = {name: default for name, default in rows if name != "option"}
 
     assert table == {
-        field.name: repr(field.default) if field.default != 3e-4 else "0.0003"
-        for field in dataclasses.fields(PPOConfig)
+        field.name: written(field.default) for field in dataclasses.fields(PPOConfig)
     }
 
 

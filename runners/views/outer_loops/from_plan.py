@@ -138,6 +138,7 @@ def _trained(
             train = runner.advance()
             # What is saved is the state of training, before the last evaluation.
             session.save()
+            observer.on_evaluate()
             train, evaluation = runner.results(train)
             done, steps = program.iteration, program.env_steps
             flat = {k: v for k, v in evaluation.items() if not isinstance(v, dict)}
