@@ -373,7 +373,7 @@ def features(observations: PyTree, space: gymnasium.Space) -> Float[Array, "*bat
     # [..., *space] -> [..., F]
     batch = observations.shape[: observations.ndim - len(space.shape or ())]
     flat = jnp.reshape(observations, (*batch, num_features(space)))
-    return flat.astype(jnp.float32)
+    return jnp.asarray(flat, jnp.float32)
 
 
 def _encode(
