@@ -11,21 +11,28 @@ changelog, run `python tests/recording.py`, or name the entries that may move:
 `python tests/recording.py "rl PPO" "evo PPO"`.
 """
 
+import contextlib
 import hashlib
 import json
 import math
+import os
 import platform
 import signal
 import subprocess
 import sys
 import tempfile
+import traceback
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-import conftest  # noqa: F401  Programs are compiled with the settings of the tests.
+import conftest  # Programs are cached as those of the tests are.
 
 PATH = Path(__file__).with_suffix(".json")
+#: How programs are compiled for the recording, however the tests around compile theirs:
+#: another way of compiling rounds otherwise.
+FLAGS = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
+ANSWER = "--answer"
 #: Between two kinds of processors; a sampled action may tip, so runs are short.
 TOLERANCE = 2e-3
 
@@ -318,9 +325,7 @@ RECORDED: dict[str, Callable[[], Result]] = {
 
 
 def record(name: str) -> dict[str, Any]:
-    """Returns the record of an entry of `RECORDED`."""
-    if name.endswith("on two devices"):
-        return recorded_apart(name)
+    """Returns the record of an entry of `RECORDED`, made in this process."""
     weights, rows = RECORDED[name]()
     return {
         "weights": {key: of_arrays(leaves) for key, leaves in weights.items()},
@@ -328,24 +333,62 @@ def record(name: str) -> dict[str, Any]:
     }
 
 
-def recorded_apart(name: str) -> dict[str, Any]:
-    """Returns the record of an entry that needs a process with two devices."""
-    code = (
-        "import json, sys, recording, runners; runners.ensure_devices(2); "
-        "weights, rows = recording.RECORDED[sys.argv[1]](); print(json.dumps("
-        "{'weights': {k: recording.of_arrays(v) for k, v in weights.items()}, "
-        "'rows': {k: recording.of_rows(v) for k, v in rows.items()}}))"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code, name],
-        cwd=Path(__file__).parent,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=600,
-    )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout.splitlines()[-1])
+class Recorder:
+    """Makes records in two processes, of one device and of two, compiled by `FLAGS`.
+
+    How a process that has begun compiles is decided, and so is its number of devices.
+    """
+
+    def __init__(self) -> None:
+        self._processes: dict[int, subprocess.Popen[str]] = {}
+
+    def __enter__(self) -> "Recorder":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for process in self._processes.values():
+            process.communicate(timeout=60)
+
+    def record(self, name: str) -> dict[str, Any]:
+        """Returns the record of an entry of `RECORDED`."""
+        process = self._process(2 if name.endswith("on two devices") else 1)
+        assert process.stdin
+        assert process.stdout
+        print(name, file=process.stdin, flush=True)
+        line = process.stdout.readline()
+        assert line, f"the process that recorded {name} has ended"
+        answer = json.loads(line)
+        assert "failed" not in answer, answer["failed"]
+        return answer
+
+    def _process(self, num_devices: int) -> "subprocess.Popen[str]":
+        if num_devices not in self._processes:
+            self._processes[num_devices] = subprocess.Popen(
+                [sys.executable, __file__, ANSWER, str(num_devices)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+                env={**os.environ, "XLA_FLAGS": FLAGS},
+            )
+        return self._processes[num_devices]
+
+
+def answer(num_devices: int) -> None:
+    """Prints the record of every name that is read, until there is none."""
+    import runners
+
+    if num_devices > 1:
+        runners.ensure_devices(num_devices)
+    programs = conftest.CompiledPrograms()
+    # What runs say is none of the answers.
+    with os.fdopen(os.dup(1), "w") as answers, contextlib.redirect_stdout(sys.stderr):
+        for line in sys.stdin:
+            try:
+                found = record(line.strip())
+            except Exception:
+                found = {"failed": traceback.format_exc()}
+            print(json.dumps(found), file=answers, flush=True)
+            programs.pytest_runtest_logfinish()
 
 
 def of_arrays(leaves: Leaves) -> dict[str, Any]:
@@ -428,14 +471,18 @@ def main(names: list[str]) -> None:
     if names and known["machine"] != machine():
         sys.exit("the recording is of another machine: renew all of it")
     entries = dict(known["entries"]) if names else {}
-    for name in names or RECORDED:
-        entries[name] = record(name)
-        moved = entries[name] != known["entries"].get(name)
-        print(f"{'moved' if moved else 'same '}  {name}", flush=True)
+    with Recorder() as recorder:
+        for name in names or RECORDED:
+            entries[name] = recorder.record(name)
+            moved = entries[name] != known["entries"].get(name)
+            print(f"{'moved' if moved else 'same '}  {name}", flush=True)
     lines = (f"{json.dumps(name)}: {json.dumps(e)}" for name, e in entries.items())
     head = f'{{"machine": {json.dumps(machine())}, "entries": {{\n'
     PATH.write_text(head + ",\n".join(lines) + "\n}}\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    if sys.argv[1:2] == [ANSWER]:
+        answer(int(sys.argv[2]))
+    else:
+        main(sys.argv[1:])

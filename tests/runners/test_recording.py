@@ -31,10 +31,16 @@ def test_the_recording_is_of_what_is_recorded():
     assert list(KNOWN["entries"]) == list(recording.RECORDED)
 
 
+@pytest.fixture(scope="module")
+def recorder():
+    with recording.Recorder() as recorder:
+        yield recorder
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", recording.RECORDED)
-def test_a_run_leaves_what_was_recorded(name):
-    found, known = recording.record(name), KNOWN["entries"][name]
+def test_a_run_leaves_what_was_recorded(recorder, name):
+    found, known = recorder.record(name), KNOWN["entries"][name]
     assert_close(found, known)
     if recording.machine() == KNOWN["machine"]:
         assert found == known
