@@ -320,12 +320,6 @@ def test_public_methods_are_documented_where_they_are_first_defined():
 
 
 #: Where axes are still told by docstrings alone.
-UNTYPED = {
-    *("engine/episodes.py", "engine/play.py", "engine/stream.py"),
-    "strategies/matches.py",
-}
-
-
 def public_functions(tree):
     """Returns the functions that a module offers, and the methods of its classes."""
     owners = [tree, *(node for node in classes(tree) if node.name[0] != "_")]
@@ -343,7 +337,6 @@ def test_arrays_in_public_signatures_of_agents_say_their_axes():
         f"{relative(path)}: {node.name}"
         for path in MODULES
         if path.is_relative_to(ROOT / "paxenv_agents")
-        and path.relative_to(ROOT / "paxenv_agents").as_posix() not in UNTYPED
         for node in public_functions(parse(path))
         for argument in (*ast.walk(node.args), node)
         for hint in (

@@ -5,7 +5,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from flax import struct
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float, Int, Num
 
 from paxenv.metrics import equality, welfare
 
@@ -192,7 +192,7 @@ def summed(episodes: Episodes) -> Episodes:
     )
 
 
-def means(episodes: Episodes) -> dict[str, jax.Array]:
+def means(episodes: Episodes) -> dict[str, Num[Array, ""]]:
     """Returns `episode/*`, `reward_components/*` and `env/*` of summed statistics.
 
     NaN everywhere, except in `episode/count`, where no episode has ended.

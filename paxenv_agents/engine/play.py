@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, Key, PyTree
 
 from paxenv import keys
 from paxenv_agents.engine.context import Context
@@ -46,22 +47,22 @@ class Trial(NamedTuple):
     params: Any = ()
 
     @property
-    def returns(self) -> jax.Array:
+    def returns(self) -> Float[Array, "K players games"]:
         """Returns of the inner episodes, float `[K, players, games]`."""
         return jnp.moveaxis(self.episodes.returns, -1, -2)
 
     @property
-    def lengths(self) -> jax.Array:
+    def lengths(self) -> Int[Array, "K games"]:
         """Lengths of the inner episodes in steps, int32 `[K, games]`."""
         return self.episodes.length
 
 
 def play_trial(
     lineup: Lineup,
-    params: Any,
+    params: PyTree,
     states: States,
-    lane_keys: jax.Array,
-    e: jax.Array,
+    lane_keys: Key[Array, " games"],
+    e: Int[Array, ""],
     *,
     scan: Callable[..., Any] = jax.lax.scan,
 ) -> Trial:
@@ -116,7 +117,7 @@ def play_trial(
 
 
 def play_fresh(
-    lineup: Lineup, params: Any, states: States, key: jax.Array
+    lineup: Lineup, params: PyTree, states: States, key: Key[Array, ""]
 ) -> tuple[Sample | None, ...]:
     """Opens games of their own, plays one inner episode and returns what it taught.
 
@@ -170,10 +171,10 @@ def context_of(
 
 def play_episode(
     lineup: Lineup,
-    params: Any,
+    params: PyTree,
     states: States,
     batch: GameBatch,
-    episode_keys: jax.Array,
+    episode_keys: Key[Array, " games"],
 ) -> tuple[GameBatch, Steps]:
     """Plays the rest of an inner episode in all games; learns nothing.
 
@@ -212,7 +213,7 @@ def play_episode(
 
 def _inner_updates(
     lineup: Lineup,
-    params: Any,
+    params: PyTree,
     states: States,
     acting: States,
     batch: GameBatch,
@@ -262,7 +263,7 @@ class Running(NamedTuple):
 
 
 def summed_scan(
-    inner_episode: Callable[..., Any], init: Any, numbers: jax.Array
+    inner_episode: Callable[..., Any], init: PyTree, numbers: Int[Array, " K"]
 ) -> tuple[Any, Any]:
     """Runs inner episodes as `jax.lax.scan` does; memory does not grow with them.
 

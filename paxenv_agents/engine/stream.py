@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jaxtyping import Array, Key, PyTree
 
 from paxenv import keys
 from paxenv.auto_reset import AutoResetWrapper
@@ -59,7 +60,7 @@ class Rollout(NamedTuple):
 
 
 def open_stream(
-    lineup: Lineup, params: Any, states: States, lane_keys: jax.Array
+    lineup: Lineup, params: PyTree, states: States, lane_keys: Key[Array, " games"]
 ) -> GameBatch:
     """Opens trial 0 of every lane; the games' states carry their lanes' keys.
 
@@ -78,7 +79,7 @@ def open_stream(
 
 
 def play_steps(
-    lineup: Lineup, params: Any, states: States, stream: GameBatch, num_steps: int
+    lineup: Lineup, params: PyTree, states: States, stream: GameBatch, num_steps: int
 ) -> Rollout:
     """Plays `num_steps` steps in every game.
 
@@ -127,7 +128,7 @@ def play_steps(
 
 
 def _step(
-    lineup: Lineup, params: Any, states: States, batch: GameBatch, episodes: Episodes
+    lineup: Lineup, params: PyTree, states: States, batch: GameBatch, episodes: Episodes
 ) -> tuple[
     GameBatch, Episodes, tuple[Any, ...], dict[str, jax.Array], jax.Array, jax.Array
 ]:

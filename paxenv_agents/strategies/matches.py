@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Key, PyTree
 
 from paxenv import keys
 from paxenv.environment import Environment
@@ -32,7 +33,7 @@ class Match(NamedTuple):
 
 
 def play_match(
-    agents: Sequence[Agent], env: Environment, params: Any, key: jax.Array
+    agents: Sequence[Agent], env: Environment, params: PyTree, key: Key[Array, ""]
 ) -> Match:
     """Plays one inner episode between freshly initialised agents, one for each seat.
 
