@@ -10,9 +10,9 @@ from runners.kinds import KINDS
 
 #: The module of each command.
 COMMANDS = {
-    **dict.fromkeys(KINDS, "runners.cli.experiment"),
-    "resume": "runners.cli.experiment",
-    "run": "runners.cli.experiment",
+    **dict.fromkeys(KINDS, "runners.cli.run"),
+    "resume": "runners.cli.run",
+    "run": "runners.cli.run",
     "play": "runners.cli.play",
     "describe": "runners.cli.describe",
     "list": "runners.cli.listing",

@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from runners.cli.errors import SettingsCommand, user_errors
-from runners.cli.experiment import config_of_words, setting_options
+from runners.cli.run import config_of_words, setting_options
 
 
 @click.group("config")

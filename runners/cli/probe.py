@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from runners.cli.errors import SettingsCommand, user_errors
-from runners.cli.experiment import experiment_options, plan_of_words
+from runners.cli.run import experiment_options, plan_of_words
 
 
 @click.command("probe", cls=SettingsCommand)
