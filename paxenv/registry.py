@@ -62,6 +62,10 @@ class UnknownOptionError(TypeError, ValueError):
     """
 
 
+class OptionError(ValueError):
+    """An option of a game with a value that it cannot have; the message names it."""
+
+
 _GAMES: dict[str, GameSpec] = {}
 
 
@@ -113,6 +117,7 @@ def make(id: str, **kwargs: Any) -> tuple[Any, Any]:
     Raises:
         UnknownGameError: If no game has this id.
         UnknownOptionError: If the game has no such option.
+        OptionError: If an option that is a number is given something else.
         ValueError: If an option has a value the game refuses.
         platforms.PlatformError: If JAX cannot start on what `JAX_PLATFORMS` names.
 
@@ -124,7 +129,7 @@ def make(id: str, **kwargs: Any) -> tuple[Any, Any]:
     function = spec.load()
     merged = {**spec.kwargs, **kwargs}
     _check_options(spec.id, function, merged)
-    return function(**merged)
+    return _made(function, merged)
 
 
 def closest(name: str, known: list[str]) -> list[str]:
@@ -165,6 +170,34 @@ def _check_options(id: str, function: Any, options: dict[str, Any]) -> None:
     unknown = [name for name in options if name not in known]
     if unknown:
         raise unknown_option(id, unknown[0], known)
+
+
+def _made(function: Callable[..., Any], given: dict[str, Any]) -> tuple[Any, Any]:
+    """Returns what a game's function makes of options.
+
+    Raises:
+        OptionError: If an option that is a number is given something else, whether the
+            function minds or not.
+    """
+    # It imports this module, and only who makes a game needs it.
+    from paxenv import options
+
+    parameters = inspect.signature(function).parameters.values()
+    keywords = [(p.name, p.annotation, p.default) for p in parameters]
+    options.check_keywords(keywords, given)
+    try:
+        made = function(**given)
+    except (TypeError, ValueError) as error:
+        unnamed = {name: x for name, x in given.items() if name not in str(error)}
+        options.check_whole_keywords(keywords, unnamed)
+        raise
+    params = made[1] if isinstance(made, tuple) and len(made) == 2 else None
+    if dataclasses.is_dataclass(params):
+        options.check_keywords(options.keywords_of(params), given)
+        for name in given:
+            if isinstance(getattr(params, name, None), str):
+                raise OptionError(f"{name} must be numbers, got {given[name]!r}")
+    return made
 
 
 def _hint(full: str) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 
 import paxenv
 from paxenv import keys
-from paxenv.registry import GameSpec, find
+from paxenv.registry import GameSpec, OptionError, find
 from paxenv.single_player import CO_PLAYER_SEED, SinglePlayer
 from paxenv.wording import counted
 from paxenv_agents.agent import Agent
@@ -203,7 +203,10 @@ def make_game(
             options[name] = coerce(options[name], int, name)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
-        env, params = paxenv.make(game.id, **options)
+        try:
+            env, params = paxenv.make(game.id, **options)
+        except OptionError as error:
+            raise ConfigError(f"env.{error}") from error
     notices = [str(w.message) for w in caught if issubclass(w.category, UserWarning)]
     return env, params, tuple(dict.fromkeys(notices))
 

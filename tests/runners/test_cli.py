@@ -230,6 +230,11 @@ def test_a_payoff_for_a_game_without_one_is_refused(paxrun, tmp_path):
         (["frobnicate"], "there is no command 'frobnicate'"),
         (["lst"], "did you mean 'list'"),
         (["describe", "IDP"], "did you mean IPD"),
+        (
+            ["sarl", "--env", "CartPole", "env.gravity=x", "--dry-run"],
+            "env.gravity must be a finite number, got 'x'",
+        ),
+        (["eval", "env.continuation_prob=x"], "env.continuation_prob must be"),
         (["describe", "IPD", "colour=red"], "has no option 'colour'"),
         (["play", "IPD", "--against", "Grimm"], "did you mean Grim"),
         (["play", "IPD", "--player", "3"], "player must be in 1 to 2, got 3"),
