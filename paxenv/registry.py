@@ -2,6 +2,7 @@
 
 import dataclasses
 import difflib
+import functools
 import importlib
 import inspect
 import re
@@ -35,6 +36,7 @@ class GameSpec:
         opponent: The name of the co-player that single-agent adapters seat unless
             told otherwise; empty for games of one player.
         summary: One line for lists.
+        distribution: Of a plugin, the distribution that offers it.
     """
 
     id: str
@@ -42,11 +44,16 @@ class GameSpec:
     kwargs: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     opponent: str = "Random"
     summary: str = ""
+    distribution: str = ""
 
     def load(self) -> Callable[..., tuple[Any, Any]]:
-        """Imports and returns the game's make function."""
-        module, _, attribute = self.entry_point.partition(":")
-        return getattr(importlib.import_module(module), attribute)
+        """Imports and returns the game's make function.
+
+        Raises:
+            PluginError: If another distribution offers it, and it does not load.
+        """
+        whose = f"the game {self.id!r}"
+        return loaded(self.entry_point, whose, self.distribution)
 
 
 class UnknownGameError(ValueError):
@@ -60,6 +67,22 @@ class UnknownOptionError(TypeError, ValueError):
     keywords and read the message (TorchRL tries `frameskip`), and a `ValueError` as
     every other setting that is refused.
     """
+
+
+class PluginError(ImportError, ValueError):
+    """A game or an agent of another distribution that does not load.
+
+    The message names it, its distribution and the reason.
+
+    Attributes:
+        reason: Why it does not load.
+    """
+
+    def __init__(self, whose: str, distribution: str, reason: str) -> None:
+        self.reason = reason
+        super().__init__(
+            f"{whose} of the distribution {distribution!r} does not load: {reason}"
+        )
 
 
 class OptionError(ValueError):
@@ -76,6 +99,39 @@ def import_agents(module: str = "") -> ModuleType:
     them, and nowhere else.
     """
     return importlib.import_module(f"paxenv_agents.{module}".rstrip("."))
+
+
+def loaded(
+    entry_point: str, whose: str, distribution: str = "", method: str = "__call__"
+) -> Any:
+    """Imports and returns what an entry point names.
+
+    Args:
+        entry_point: `"module:attribute"`.
+        whose: What is loaded, for messages.
+        distribution: The distribution that offers it; empty for our own.
+        method: What it must have.
+
+    Raises:
+        PluginError: If what another distribution offers cannot be imported, or is
+            nothing of this kind.
+    """
+    module, _, attribute = entry_point.partition(":")
+    try:
+        found = functools.reduce(
+            getattr, attribute.split("."), importlib.import_module(module)
+        )
+    except Exception as error:
+        # Somebody else's code may raise anything.
+        if not distribution:
+            raise
+        reason = f"{type(error).__name__}: {error}"
+        raise PluginError(whose, distribution, reason) from error
+    if distribution and not callable(getattr(found, method, None)):
+        needed = "cannot be called" if method == "__call__" else f"has no {method}"
+        reason = f"{entry_point} is {found!r}, which {needed}"
+        raise PluginError(whose, distribution, reason)
+    return found
 
 
 def register(spec: GameSpec) -> None:

@@ -304,6 +304,21 @@ def test_plugins_are_listed_with_why_one_was_refused(paxrun, monkeypatch):
     assert "reserved" in paxrun("list", "plugins").stdout
 
 
+def test_plugins_are_listed_with_why_one_does_not_load(paxrun, monkeypatch):
+    import paxenv
+    import paxenv_agents
+    from paxenv.entry_points import Plugin
+    from paxenv_agents.registry import AgentSpec
+
+    spec = AgentSpec("BadBot", "math:pi", distribution="theirs")
+    found = (Plugin("BadBot", "agent", "theirs", "1.0", "math:pi"),)
+    monkeypatch.setattr(paxenv, "plugins", lambda: found)
+    monkeypatch.setattr(paxenv_agents, "agents", lambda: {"BadBot": spec})
+    (row,) = json.loads(paxrun("list", "plugins", "--json").stdout)
+    assert row["fault"] == "math:pi is 3.141592653589793, which has no from_env"
+    assert "no from_env" in paxrun("list", "plugins").stdout.replace("\n", " ")
+
+
 def test_no_plugins_are_said_to_be_none(paxrun, monkeypatch):
     import paxenv
 
