@@ -100,6 +100,14 @@ def find(name: str) -> AgentSpec:
     )
 
 
+def same(a: str, b: str) -> bool:
+    """Returns whether two names mean one agent, as `PPO_memory` and `RecurrentPPO`."""
+    if a == b or a not in _AGENTS or b not in _AGENTS:
+        return a == b
+    first, second = find(a), find(b)
+    return (first.entry_point, first.kwargs) == (second.entry_point, second.kwargs)
+
+
 def make_agent(name: str, env: "Game", player: int = 0, **config: Any) -> "Agent":
     """Makes the agent `name` for one seat of a game.
 

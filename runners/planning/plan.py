@@ -226,7 +226,7 @@ def _seated(
     """Returns the config with an agent for every player, and what is to be said.
 
     Who plays saved weights stands there under the name and with the options that it was
-    saved with.
+    saved with. Who starts from some and learns on must be the agent that they are of.
     """
     seated = seating.seated(config.agents, game, env.num_players)
     config = dataclasses.replace(config, agents=seated)
@@ -235,6 +235,8 @@ def _seated(
         if seating.plays_weights(i, agent, config):
             agents[i], notice = seating.as_saved(i, config)
             notices += [notice] if notice else []
+        else:
+            seating.check_weights(i, config)
     config = dataclasses.replace(config, agents=tuple(agents))
     if notices and not config.origin("name").typed:
         # With another agent it is no run of its experiment.
