@@ -61,30 +61,31 @@ def plugins() -> tuple[Plugin, ...]:
     return tuple(plugin for kind in GROUPS for plugin in _FOUND.get(kind, ()))
 
 
-def discover(kind: str, add: Callable[[str, str], None]) -> None:
+def discover(kind: str, add: Callable[[Plugin], None]) -> None:
     """Registers all plugins of one kind; a broken one is refused and breaks nothing.
 
     Args:
         kind: A key of `GROUPS`.
-        add: Called with each (name, entry point); raises RefusedError to refuse it.
+        add: Called with each; raises RefusedError to refuse it.
     """
     found = []
     for plugin in _offers(kind):
         if not plugin.refused:
             try:
-                add(plugin.name, plugin.entry_point)
+                add(plugin)
             except RefusedError as error:
                 plugin = dataclasses.replace(plugin, refused=str(error))
         found.append(plugin)
     _FOUND[kind] = tuple(found)
 
 
-def add_game(name: str, entry_point: str) -> None:
+def add_game(plugin: Plugin) -> None:
     """Registers a plugin's game.
 
     Raises:
         RefusedError: If the id is malformed, taken, or in our own namespace.
     """
+    name, entry_point = plugin.name, plugin.entry_point
     _check_entry_point(entry_point)
     match = _GAME_ID.fullmatch(name)
     if match is None:
@@ -93,7 +94,9 @@ def add_game(name: str, entry_point: str) -> None:
         raise RefusedError(f"the namespace {registry.NAMESPACE!r} is reserved")
     if name in registry.games():
         raise RefusedError(f"the id {name!r} is taken by another distribution")
-    registry.register(registry.GameSpec(id=name, entry_point=entry_point))
+    registry.register(
+        registry.GameSpec(name, entry_point, distribution=plugin.distribution)
+    )
 
 
 def check_agent_name(name: str, entry_point: str, taken: Callable[[str], bool]) -> None:

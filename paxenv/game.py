@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar, dataclass_transform
 
+from paxenv.options import check_keywords
 from paxenv.params import GameParams, from_numbers
 from paxenv.registry import unknown_option
 
@@ -36,7 +37,8 @@ def makes(kind: type, params_kind: type[GameParams]) -> Callable[[Make], Make]:
 
     Beside arguments of its own the function takes `**options`: the fields of the game
     and of its params. Its signature names all of them, with their defaults, and a
-    keyword that is none of them raises an `UnknownOptionError`.
+    keyword that is none of them raises an `UnknownOptionError`, a text where a number
+    should be an `OptionError`.
     """
 
     def decorate(make: Make) -> Make:
@@ -46,11 +48,14 @@ def makes(kind: type, params_kind: type[GameParams]) -> Callable[[Make], Make]:
             for field in filter(lambda field: field.init, dataclasses.fields(cls)):
                 named.setdefault(field.name, _parameter(field))
 
+        keywords = [(p.name, p.annotation, p.default) for p in named.values()]
+
         @functools.wraps(make)
         def checked(*args: Any, **options: Any) -> Any:
             for name in options:
                 if name not in named:
                     raise unknown_option(kind.__name__, name, named)
+            check_keywords(keywords, options)
             return make(*args, **options)
 
         checked.__signature__ = inspect.Signature([*named.values()])  # type: ignore

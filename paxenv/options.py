@@ -21,14 +21,15 @@ import math
 import textwrap
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Annotated, Any, NamedTuple, TypeVar
 
 from paxenv import scalars
-from paxenv.registry import unknown_option
+from paxenv.registry import OptionError, unknown_option
 
 Config = TypeVar("Config")
 WIDTH = 84
+FINITE = "a finite number"
 
 
 class Rule(NamedTuple):
@@ -77,12 +78,13 @@ def _are_widths(value: Any) -> bool:
 #: Types of options. With `| None` an option may be left open.
 Count = Annotated[int, at_least(1)]
 Natural = Annotated[int, at_least(0)]
-Real = Annotated[float, Rule(is_real, "a finite number")]
+Real = Annotated[float, Rule(is_real, FINITE)]
 Weight = Annotated[float, Rule(lambda x: is_real(x) and x >= 0, "a finite number >= 0")]
 Positive = Annotated[float, Rule(lambda x: is_real(x) and x > 0, "a finite number > 0")]
 Share = Annotated[
     float, Rule(lambda x: is_real(x) and 0 <= x <= 1, "a number in [0, 1]")
 ]
+PROBABILITY = Rule(lambda x: is_real(x) and 0 <= x <= 1, "a probability in [0, 1]")
 Widths = Annotated[
     tuple[int, ...], Rule(_are_widths, "a sequence of whole numbers >= 1")
 ]
@@ -255,6 +257,60 @@ def number(name: str, value: Any) -> float:
     if not is_number or math.isnan(plain):
         raise ValueError(f"{name} must be a number, got {value!r}")
     return float(plain)
+
+
+def check_keywords(
+    keywords: Iterable[tuple[str, Any, Any]], given: Mapping[str, Any]
+) -> None:
+    """Raises OptionError for the first keyword with a value that it cannot have.
+
+    A keyword's type may have a rule. Without one, a finite number takes the place of a
+    float, and True or False that of a bool. Traced numbers pass.
+
+    Args:
+        keywords: Name, type and default of each.
+        given: Values by name; names that are no keywords pass.
+    """
+    for name, hint, default in keywords:
+        rule = _rule_of_keyword(hint, default)
+        if name not in given or rule is None or is_traced(given[name]):
+            continue
+        if not rule.holds(scalars.plain(given[name])):
+            raise OptionError(f"{name} must be {rule.claim}, got {given[name]!r}")
+
+
+def check_whole_keywords(
+    keywords: Iterable[tuple[str, Any, Any]], given: Mapping[str, Any]
+) -> None:
+    """Raises OptionError for the first keyword with no number in place of an int."""
+    for name, _, default in keywords:
+        value = given.get(name, default)
+        fits = is_traced(value) or is_real(scalars.plain(value))
+        if _is_whole(default) and not fits:
+            raise OptionError(f"{name} must be a whole number, got {value!r}")
+
+
+def keywords_of(kind: Any) -> list[tuple[str, Any, Any]]:
+    """Returns name, type and default of the fields of a dataclass."""
+    return [
+        (field.name, field.type, field.default) for field in dataclasses.fields(kind)
+    ]
+
+
+def is_traced(value: Any) -> bool:
+    """Returns whether a value is a number that is known only as a program runs."""
+    from jax import core
+
+    return isinstance(value, core.Tracer) and value.shape == ()
+
+
+def _rule_of_keyword(hint: Any, default: Any) -> Rule | None:
+    rule = rule_of(hint)
+    if rule is not None or not isinstance(default, bool | float):
+        return rule
+    holds, claim = _FLAG if isinstance(default, bool) else Rule(is_real, FINITE)
+    open_too = "None" in str(hint) or "Optional" in str(hint)
+    return Rule(lambda x: (open_too and x is None) or holds(x), claim)
 
 
 def documented(kind: type[Config]) -> type[Config]:

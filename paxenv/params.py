@@ -2,13 +2,14 @@
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import jax.numpy as jnp
 import numpy as np
 from flax import struct
 from jaxtyping import Array, Float
 
+from paxenv.options import PROBABILITY, check_keywords, keywords_of
 from paxenv.registry import unknown_option
 
 Params = TypeVar("Params", bound="GameParams")
@@ -26,7 +27,9 @@ class GameParams(struct.PyTreeNode):
             a step; read only by games built with `random_ends=True`.
     """
 
-    continuation_prob: Float[Array, ""] = struct.field(default=0.96, kw_only=True)  # type: ignore
+    continuation_prob: Annotated[Float[Array, ""], PROBABILITY] = struct.field(  # type: ignore
+        default=0.96, kw_only=True
+    )
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
@@ -56,24 +59,11 @@ def from_numbers(kind: type[Params], numbers: Mapping[str, Any]) -> Params:
 
     Raises:
         UnknownOptionError: If a name is no field of `kind`.
-        ValueError: If a probability is out of range.
+        OptionError: If one is no finite number, or a probability is out of range.
     """
     known = [field.name for field in dataclasses.fields(kind)]
     for name in numbers:
         if name not in known:
             raise unknown_option(kind.__name__, name, known)
-    name = "continuation_prob"
-    if name in numbers:
-        numbers = {**numbers, name: probability(name, numbers[name])}
+    check_keywords(keywords_of(kind), numbers)
     return kind(**{name: as_floats(value) for name, value in numbers.items()})
-
-
-def probability(name: str, value: float) -> float:
-    """Returns a probability as a float.
-
-    Raises:
-        ValueError: If it is not a number in [0, 1]; the message says which one.
-    """
-    if isinstance(value, bool) or not 0.0 <= float(value) <= 1.0:
-        raise ValueError(f"{name} must be a probability in [0, 1], got {value!r}")
-    return float(value)

@@ -2,6 +2,7 @@
 
 import dataclasses
 import difflib
+import functools
 import importlib
 import inspect
 import re
@@ -35,6 +36,7 @@ class GameSpec:
         opponent: The name of the co-player that single-agent adapters seat unless
             told otherwise; empty for games of one player.
         summary: One line for lists.
+        distribution: Of a plugin, the distribution that offers it.
     """
 
     id: str
@@ -42,11 +44,16 @@ class GameSpec:
     kwargs: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     opponent: str = "Random"
     summary: str = ""
+    distribution: str = ""
 
     def load(self) -> Callable[..., tuple[Any, Any]]:
-        """Imports and returns the game's make function."""
-        module, _, attribute = self.entry_point.partition(":")
-        return getattr(importlib.import_module(module), attribute)
+        """Imports and returns the game's make function.
+
+        Raises:
+            PluginError: If another distribution offers it, and it does not load.
+        """
+        whose = f"the game {self.id!r}"
+        return loaded(self.entry_point, whose, self.distribution)
 
 
 class UnknownGameError(ValueError):
@@ -62,6 +69,26 @@ class UnknownOptionError(TypeError, ValueError):
     """
 
 
+class PluginError(ImportError, ValueError):
+    """A game or an agent of another distribution that does not load.
+
+    The message names it, its distribution and the reason.
+
+    Attributes:
+        reason: Why it does not load.
+    """
+
+    def __init__(self, whose: str, distribution: str, reason: str) -> None:
+        self.reason = reason
+        super().__init__(
+            f"{whose} of the distribution {distribution!r} does not load: {reason}"
+        )
+
+
+class OptionError(ValueError):
+    """An option of a game with a value that it cannot have; the message names it."""
+
+
 _GAMES: dict[str, GameSpec] = {}
 
 
@@ -72,6 +99,39 @@ def import_agents(module: str = "") -> ModuleType:
     them, and nowhere else.
     """
     return importlib.import_module(f"paxenv_agents.{module}".rstrip("."))
+
+
+def loaded(
+    entry_point: str, whose: str, distribution: str = "", method: str = "__call__"
+) -> Any:
+    """Imports and returns what an entry point names.
+
+    Args:
+        entry_point: `"module:attribute"`.
+        whose: What is loaded, for messages.
+        distribution: The distribution that offers it; empty for our own.
+        method: What it must have.
+
+    Raises:
+        PluginError: If what another distribution offers cannot be imported, or is
+            nothing of this kind.
+    """
+    module, _, attribute = entry_point.partition(":")
+    try:
+        found = functools.reduce(
+            getattr, attribute.split("."), importlib.import_module(module)
+        )
+    except Exception as error:
+        # Somebody else's code may raise anything.
+        if not distribution:
+            raise
+        reason = f"{type(error).__name__}: {error}"
+        raise PluginError(whose, distribution, reason) from error
+    if distribution and not callable(getattr(found, method, None)):
+        needed = "cannot be called" if method == "__call__" else f"has no {method}"
+        reason = f"{entry_point} is {found!r}, which {needed}"
+        raise PluginError(whose, distribution, reason)
+    return found
 
 
 def register(spec: GameSpec) -> None:
@@ -113,6 +173,7 @@ def make(id: str, **kwargs: Any) -> tuple[Any, Any]:
     Raises:
         UnknownGameError: If no game has this id.
         UnknownOptionError: If the game has no such option.
+        OptionError: If an option that is a number is given something else.
         ValueError: If an option has a value the game refuses.
         platforms.PlatformError: If JAX cannot start on what `JAX_PLATFORMS` names.
 
@@ -124,7 +185,7 @@ def make(id: str, **kwargs: Any) -> tuple[Any, Any]:
     function = spec.load()
     merged = {**spec.kwargs, **kwargs}
     _check_options(spec.id, function, merged)
-    return function(**merged)
+    return _made(function, merged)
 
 
 def closest(name: str, known: list[str]) -> list[str]:
@@ -165,6 +226,34 @@ def _check_options(id: str, function: Any, options: dict[str, Any]) -> None:
     unknown = [name for name in options if name not in known]
     if unknown:
         raise unknown_option(id, unknown[0], known)
+
+
+def _made(function: Callable[..., Any], given: dict[str, Any]) -> tuple[Any, Any]:
+    """Returns what a game's function makes of options.
+
+    Raises:
+        OptionError: If an option that is a number is given something else, whether the
+            function minds or not.
+    """
+    # It imports this module, and only who makes a game needs it.
+    from paxenv import options
+
+    parameters = inspect.signature(function).parameters.values()
+    keywords = [(p.name, p.annotation, p.default) for p in parameters]
+    options.check_keywords(keywords, given)
+    try:
+        made = function(**given)
+    except (TypeError, ValueError) as error:
+        unnamed = {name: x for name, x in given.items() if name not in str(error)}
+        options.check_whole_keywords(keywords, unnamed)
+        raise
+    params = made[1] if isinstance(made, tuple) and len(made) == 2 else None
+    if dataclasses.is_dataclass(params):
+        options.check_keywords(options.keywords_of(params), given)
+        for name in given:
+            if isinstance(getattr(params, name, None), str):
+                raise OptionError(f"{name} must be numbers, got {given[name]!r}")
+    return made
 
 
 def _hint(full: str) -> str:

@@ -18,7 +18,7 @@ Importing this package starts no JAX: agents are names until one is made.
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from paxenv.entry_points import check_agent_name, discover
+from paxenv.entry_points import Plugin, check_agent_name, discover
 from paxenv_agents import catalogue, registry
 from paxenv_agents.registry import AgentSpec, PairingError, agents, make_agent
 
@@ -114,9 +114,11 @@ def __dir__() -> list[str]:
     return sorted({*__all__, *agents()})
 
 
-def _add_plugin(name: str, entry_point: str) -> None:
-    check_agent_name(name, entry_point, taken=agents().__contains__)
-    registry.register(AgentSpec(name, entry_point))
+def _add_plugin(plugin: Plugin) -> None:
+    check_agent_name(plugin.name, plugin.entry_point, taken=agents().__contains__)
+    registry.register(
+        AgentSpec(plugin.name, plugin.entry_point, distribution=plugin.distribution)
+    )
 
 
 for _spec in catalogue.AGENTS:

@@ -1,13 +1,12 @@
 """Names of agents: strings until an agent is made, so importing starts no JAX."""
 
 import dataclasses
-import importlib
 import inspect
 import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from paxenv.registry import closest, unknown_option
+from paxenv.registry import closest, loaded, unknown_option
 
 if TYPE_CHECKING:
     from paxenv_agents.agent import Agent, Game
@@ -25,6 +24,7 @@ class AgentSpec:
         summary: The rule in one line.
         source: Citation.
         classifier: Facts about the agent, such as `memory_depth` and `stochastic`.
+        distribution: Of a plugin, the distribution that offers it.
     """
 
     name: str
@@ -33,11 +33,16 @@ class AgentSpec:
     summary: str = ""
     source: str = ""
     classifier: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    distribution: str = ""
 
     def load(self) -> Any:
-        """Imports and returns the agent's class."""
-        module, _, attribute = self.entry_point.partition(":")
-        return getattr(importlib.import_module(module), attribute)
+        """Imports and returns the agent's class.
+
+        Raises:
+            PluginError: If another distribution offers it, and it does not load.
+        """
+        whose = f"the agent {self.name!r}"
+        return loaded(self.entry_point, whose, self.distribution, "from_env")
 
 
 class UnknownAgentError(ValueError):
@@ -95,6 +100,14 @@ def find(name: str) -> AgentSpec:
     )
 
 
+def same(a: str, b: str) -> bool:
+    """Returns whether two names mean one agent, as `PPO_memory` and `RecurrentPPO`."""
+    if a == b or a not in _AGENTS or b not in _AGENTS:
+        return a == b
+    first, second = find(a), find(b)
+    return (first.entry_point, first.kwargs) == (second.entry_point, second.kwargs)
+
+
 def make_agent(name: str, env: "Game", player: int = 0, **config: Any) -> "Agent":
     """Makes the agent `name` for one seat of a game.
 
@@ -107,6 +120,7 @@ def make_agent(name: str, env: "Game", player: int = 0, **config: Any) -> "Agent
 
     Raises:
         UnknownAgentError: If no agent has this name.
+        PluginError: If another distribution offers it, and it does not load.
         PairingError: If the agent cannot play this seat; names those that can.
         UnknownOptionError: If the agent has no such option.
         MissingOptionsError: If one that it needs is missing.
@@ -232,4 +246,8 @@ def _fits(spec: AgentSpec, env: Any, player: int) -> bool:
         spec.load().from_env(env, player=player, **spec.kwargs)
     except (ValueError, TypeError, ImportError):
         return False
+    except Exception:
+        if spec.distribution:  # Somebody else's code may raise anything.
+            return False
+        raise
     return True

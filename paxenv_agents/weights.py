@@ -29,6 +29,8 @@ FORMAT = 1
 _SUFFIXES = (".msgpack", ".json")
 #: The name of parameters that are one array.
 ALONE = "value"
+#: Most entries that one message names.
+_MOST_NAMED = 8
 
 
 class WeightsError(ValueError):
@@ -144,7 +146,8 @@ def load_params(
     """
     weights, _ = _paths(path)
     data = weights.read_bytes()
-    if hashlib.sha256(data).hexdigest() != describe_agent(path)["sha256"]:
+    record = describe_agent(path)
+    if hashlib.sha256(data).hexdigest() != record["sha256"]:
         raise WeightsError(
             f"{weights} is not the file that {weights.with_suffix('.json')} describes: "
             "its digest differs, so one of them is damaged or of another agent"
@@ -161,8 +164,11 @@ def load_params(
         if name in saved and np.shape(saved[name]) != np.shape(leaf)
     ]
     if faults:
+        more = len(faults) - _MOST_NAMED
         raise WeightsError(
-            f"{weights} does not fit this {type(agent).__name__}: {'; '.join(faults)}"
+            f"{weights}, of {record['agent']}, does not fit this "
+            f"{type(agent).__name__}: {'; '.join(faults[:_MOST_NAMED])}"
+            + (f"; and {more} more" if more > 0 else "")
         )
     arrays = {
         name: jnp.asarray(saved[name], leaf.dtype) for name, leaf in expected.items()

@@ -6,6 +6,8 @@ from typing import Any
 
 import click
 
+from paxenv.registry import PluginError
+
 KINDS = ("envs", "agents", "experiments", "es", "plugins")
 #: Shown by --json only.
 HIDDEN = ("source", "runner", "options")
@@ -66,7 +68,8 @@ def _of_plugin(load: Callable[[], Any]) -> str:
         return summary(load())
     except Exception as error:
         # Somebody else's code may raise anything; the list of the others is whole.
-        return f"cannot be loaded: {type(error).__name__}: {error}"
+        reason = getattr(error, "reason", f"{type(error).__name__}: {error}")
+        return f"cannot be loaded: {reason}"
 
 
 def _experiments() -> list[dict[str, Any]]:
@@ -107,8 +110,19 @@ def _plugins() -> list[dict[str, Any]]:
     import dataclasses
 
     import paxenv
+    import paxenv_agents
 
-    return [dataclasses.asdict(plugin) for plugin in paxenv.plugins()]
+    found = {"game": paxenv.games(), "agent": paxenv_agents.agents()}
+    rows = []
+    for plugin in paxenv.plugins():
+        fault = ""
+        if not plugin.refused:
+            try:
+                found[plugin.kind][plugin.name].load()
+            except PluginError as error:
+                fault = error.reason
+        rows.append(dataclasses.asdict(plugin) | {"fault": fault})
+    return rows
 
 
 def _print(rows: list[dict[str, Any]]) -> None:

@@ -1,9 +1,10 @@
-"""What remains of an experiment where its game or its agents are changed."""
+"""What remains of an experiment where its game, agents or runner are changed."""
 
 from typing import Any
 
 from paxenv.registry import UnknownGameError, find
-from runners.config.merging import agent_index, agent_keys, merge
+from runners.config.merging import agent_index, agent_keys, merge, runner_of
+from runners.config.schema import ExperimentConfig
 from runners.config.settings import Layer, Origin, Setting, plain
 
 #: What an experiment says of itself.
@@ -25,7 +26,7 @@ def experiment_of(name: str) -> str:
 def inherited(base: Layer, layer: Layer) -> Layer:
     """Returns `base` with `layer` on top, as an experiment of its own.
 
-    What the base says of itself is left out where the game or the agents differ.
+    What the base says of itself is left out where game, agents or runner differ.
     """
     merged = merge(base, layer)
     if departures(base, merged):
@@ -36,7 +37,8 @@ def inherited(base: Layer, layer: Layer) -> Layer:
 def changed(base: Layer, layer: Layer) -> Layer:
     """Returns an experiment with `layer` on top, as a run of it.
 
-    One with another game or other agents has a name that says so, and states nothing.
+    One with another game, other agents or another runner has a name that says so, and
+    states nothing.
     """
     merged = merge(base, layer)
     differ = departures(base, merged)
@@ -63,9 +65,10 @@ def nobody_asked(base: Layer, whole: Layer) -> Layer:
 
 
 def departures(base: Layer, layer: Layer) -> tuple[str, ...]:
-    """Returns in what the game or the agents differ, in a word each.
+    """Returns in what the game, the agents or the runner differ, in a word each.
 
-    Those are a game's name, `payoff` or another option of it, `agent1` and so on.
+    Those are a game's name, `payoff` or another option of it, `agent1` and so on, and
+    the runner's name.
     """
     before, after = _played(base), _played(layer)
     if not before:
@@ -73,7 +76,13 @@ def departures(base: Layer, layer: Layer) -> tuple[str, ...]:
     differ = [key for key in after | before if after.get(key) != before.get(key)]
     if "game" in differ:
         differ[differ.index("game")] = str(after["game"]).removeprefix("pax/")
-    return tuple(differ)
+    runner = _runner(layer)
+    return tuple(differ) if runner == _runner(base) else (*differ, runner)
+
+
+def _runner(layer: Layer) -> str:
+    found = runner_of(layer)
+    return ExperimentConfig.runner if found is None else str(found.value)
 
 
 def _names(layer: Layer) -> list[Any]:

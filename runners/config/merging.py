@@ -94,6 +94,26 @@ def setting_at(layer: Layer, *path: str) -> Setting | None:
     return found if isinstance(found, Setting) else None
 
 
+def runner_of(layer: Layer) -> Setting | None:
+    """Returns the runner that a layer asks for; `eval: true` asks for that of its name.
+
+    Raises:
+        ConfigError: If another runner is asked for in the same place.
+    """
+    asked, runner = layer.get("eval"), layer.get("runner")
+    if asked is None or not asked.value:
+        return runner
+    if runner is not None and runner.value != "eval":
+        if runner.origin.height == asked.origin.height:
+            raise ConfigError(
+                f"eval=true (from {asked.origin}) contradicts runner={runner.value} "
+                f"(from {runner.origin}): leave one of them out, or write `paxrun eval`"
+            )
+        if runner.origin.height > asked.origin.height:
+            return runner
+    return Setting("eval", asked.origin)
+
+
 def _check_runner(word: Setting | None, option: Setting | None) -> None:
     """Raises ConfigError if a word asks for another runner than the command."""
     if word is None or option is None or word.value == option.value:

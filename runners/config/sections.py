@@ -65,19 +65,9 @@ def _with_runner(layer: Layer) -> Layer:
     Raises:
         ConfigError: If another runner is asked for in the same place.
     """
-    layer = dict(layer)
-    asked, runner = layer.pop("eval", None), layer.get("runner")
-    if asked is None or not asked.value:
-        return layer
-    if runner is not None and runner.value != "eval":
-        if runner.origin.height == asked.origin.height:
-            raise ConfigError(
-                f"eval=true{_from(asked)} contradicts runner={runner.value}"
-                f"{_from(runner)}: leave one of them out, or write `paxrun eval`"
-            )
-        if runner.origin.height > asked.origin.height:
-            return layer
-    return {**layer, "runner": Setting("eval", asked.origin)}
+    runner = merging.runner_of(layer)
+    others = {key: value for key, value in layer.items() if key != "eval"}
+    return others if runner is None else {**others, "runner": runner}
 
 
 def _with_agents(layer: Layer) -> Layer:

@@ -11,7 +11,7 @@ import numpy as np
 
 import paxenv
 from paxenv import keys
-from paxenv.registry import GameSpec, find
+from paxenv.registry import GameSpec, OptionError, find
 from paxenv.single_player import CO_PLAYER_SEED, SinglePlayer
 from paxenv.wording import counted
 from paxenv_agents.agent import Agent
@@ -203,7 +203,10 @@ def make_game(
             options[name] = coerce(options[name], int, name)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
-        env, params = paxenv.make(game.id, **options)
+        try:
+            env, params = paxenv.make(game.id, **options)
+        except OptionError as error:
+            raise ConfigError(f"env.{error}") from error
     notices = [str(w.message) for w in caught if issubclass(w.category, UserWarning)]
     return env, params, tuple(dict.fromkeys(notices))
 
@@ -223,7 +226,7 @@ def _seated(
     """Returns the config with an agent for every player, and what is to be said.
 
     Who plays saved weights stands there under the name and with the options that it was
-    saved with.
+    saved with. Who starts from some and learns on must be the agent that they are of.
     """
     seated = seating.seated(config.agents, game, env.num_players)
     config = dataclasses.replace(config, agents=seated)
@@ -232,6 +235,8 @@ def _seated(
         if seating.plays_weights(i, agent, config):
             agents[i], notice = seating.as_saved(i, config)
             notices += [notice] if notice else []
+        else:
+            seating.check_weights(i, config)
     config = dataclasses.replace(config, agents=tuple(agents))
     if notices and not config.origin("name").typed:
         # With another agent it is no run of its experiment.

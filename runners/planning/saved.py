@@ -6,6 +6,7 @@ from typing import Any
 from paxenv.paths import local_path
 from paxenv_agents import weights
 from paxenv_agents.agent import Agent
+from paxenv_agents.registry import same
 from runners.config import AgentConfig, ConfigError
 from runners.storage.metrics_log import MODEL
 from runners.storage.places import import_wandb
@@ -87,7 +88,14 @@ def saved_params(agent: AgentConfig, made: Agent) -> list[Any]:
         ConfigError: If a file is missing or belongs to another agent.
     """
     try:
-        return [weights.load_params(path, made) for path in model_files(agent)]
+        files = model_files(agent)
+        saved = weights.describe_agent(files[0])["agent"]
+        if not same(saved, agent.name):
+            raise ConfigError(
+                f"model_path of {agent.name} (player {agent.players[0]}): "
+                f"{agent.model_path} holds {saved}"
+            )
+        return [weights.load_params(path, made) for path in files]
     except (weights.WeightsError, FileNotFoundError) as error:
         raise ConfigError(f"model_path of {agent.name}: {error}") from error
 

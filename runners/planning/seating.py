@@ -272,11 +272,13 @@ def as_saved(index: int, config: ExperimentConfig) -> tuple[AgentConfig, str | N
     agent, where = config.agents[index], f"agent{index + 1}"
     record = saved_record(agent)
     saved, named = record["agent"], config.origin(f"{where}.name")
-    settings = {"name": saved}
+    settings: dict[str, Any] = {"name": saved}
     notice = None
-    if saved != agent.name:
-        if named.typed or not config.origins:
+    if saved != agent.name and (named.typed or not config.origins):
+        if not registry.same(saved, agent.name):
             raise ConfigError(_other_weights(index, saved, config))
+        settings = {}
+    elif saved != agent.name:
         notice = f"{where} is {saved}, not {agent.name}: {agent.model_path} holds it"
     types = option_types(registry.find(saved).load(), config.kind)
     if types is not None:
@@ -295,6 +297,23 @@ def as_saved(index: int, config: ExperimentConfig) -> tuple[AgentConfig, str | N
         }
         settings["options"] = {**own, **typed}
     return dataclasses.replace(agent, **settings), notice
+
+
+def check_weights(index: int, config: ExperimentConfig) -> None:
+    """Raises ConfigError if who goes on to learn is to start from another's weights.
+
+    Those at Weights & Biases, and those that are not there, are not looked at: a run
+    that goes on needs none, and any other loads them.
+    """
+    agent = config.agents[index]
+    if agent.model_path is None or agent.run_path is not None:
+        return
+    try:
+        saved = saved_record(agent)["agent"]
+    except ConfigError:
+        return
+    if not registry.same(saved, agent.name):
+        raise ConfigError(_other_weights(index, saved, config))
 
 
 def _other_weights(index: int, saved: str, config: ExperimentConfig) -> str:

@@ -34,7 +34,7 @@ def config_of_run(
     """
     run = RunDir.open(run_dir)
     saved = load(config_file=run.config)
-    changes: dict[str, Any] = {"save_dir": None}
+    changes: dict[str, Any] = {"save_dir": None, "runner": "eval"}
     for i, agent in enumerate(saved.agents, start=1):
         searched = saved.kind.evolves and agent.es is not None
         start: dict[str, Any] = {}

@@ -140,12 +140,13 @@ print([p.refused for p in paxenv.plugins() if p.distribution == "broken"])
 paxenv.make("IPD")
 try:
     paxenv.make("broken/G")
-except ModuleNotFoundError as error:
+except ImportError as error:
     print(error)
 """
     assert run_python(code, [site]).splitlines() == [
         "['']",
-        "No module named 'nowhere'",
+        "the game 'broken/G-v0' of the distribution 'broken' does not load: "
+        "ModuleNotFoundError: No module named 'nowhere'",
     ]
 
 

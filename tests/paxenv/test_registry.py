@@ -135,3 +135,56 @@ def test_a_game_that_needs_an_option_says_which(monkeypatch):
     assert registry.make("theirs/Game", size=3, more=1) == (3, "red", {"more": 1})
     with pytest.raises(ValueError, match="theirs/Game-v0 needs size: give size=VALUE"):
         registry.make("theirs/Game")
+
+
+@pytest.mark.parametrize("value", ["x", "nan", float("inf"), None, True, (1.0, 2.0)])
+@pytest.mark.parametrize(
+    ("game", "name"),
+    [
+        ("CartPole", "gravity"),
+        ("Pendulum", "mass"),
+        ("InfiniteMatrixGame", "gamma"),
+        ("IPD", "continuation_prob"),
+    ],
+)
+def test_only_a_finite_number_takes_the_place_of_a_number(game, name, value):
+    with pytest.raises(registry.OptionError, match=f"^{name} must be a .*, got"):
+        paxenv.make(game, **{name: value})
+
+
+def _bonus(**options):
+    class Numbers(paxenv.GameParams):
+        bonus: float = 1.0
+        shares: tuple = (1.0, 2.0)
+
+    return None, Numbers(**options)
+
+
+def _by_signature(bonus=1.0, num_coins=1):
+    return None, {"coins": [0] * num_coins, "bonus": bonus}
+
+
+@pytest.mark.parametrize(
+    ("make", "name", "value"),
+    [
+        (_bonus, "bonus", "x"),
+        (_bonus, "bonus", [1, 2]),
+        (_bonus, "shares", "x"),
+        (_by_signature, "bonus", "x"),
+        (_by_signature, "num_coins", None),
+    ],
+)
+def test_numbers_of_other_distributions_games_are_checked_too(
+    monkeypatch, make, name, value
+):
+    spec = registry.GameSpec("theirs/Game-v0", "theirs:make")
+    monkeypatch.setattr(registry.GameSpec, "load", lambda self: make)
+    monkeypatch.setattr(registry, "find", lambda id: spec)
+    with pytest.raises(registry.OptionError, match=f"^{name} must be .* got"):
+        registry.make("theirs/Game", **{name: value})
+    assert registry.make("theirs/Game", bonus=jnp.float32(2.0))
+
+
+def test_a_number_of_a_game_may_be_traced():
+    gravity = jax.jit(lambda g: paxenv.make("CartPole", gravity=g)[1].gravity)
+    assert float(gravity(3.0)) == 3.0

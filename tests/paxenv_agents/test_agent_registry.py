@@ -331,3 +331,25 @@ def test_a_mistake_inside_of_an_agent_stays_what_it_is(monkeypatch):
     )
     with pytest.raises(TypeError, match=r"broken\(\) takes 0 positional"):
         make_agent("Theirs", IteratedMatrixGame(10))
+
+
+@pytest.mark.parametrize(
+    ("entry_point", "reason"),
+    [
+        ("math:pi", "math:pi is 3.14.* has no from_env"),
+        ("nowhere.at:Bot", "ModuleNotFoundError: No module named 'nowhere'"),
+        ("math:Bot", "AttributeError: module 'math' has no attribute 'Bot'"),
+    ],
+)
+def test_an_agent_of_others_that_does_not_load_is_named_and_harms_nobody(
+    monkeypatch, entry_point, reason
+):
+    monkeypatch.setattr(registry, "_AGENTS", dict(registry.agents()))
+    registry.register(AgentSpec("BadBot", entry_point, distribution="theirs"))
+    env, _ = paxenv.make("IPD", payoff=np.ones((2, 3, 2)).tolist())
+    with pytest.raises(PairingError, match=r"Agents that can: .*Random"):
+        make_agent("TitForTat", env)
+    with pytest.raises(
+        ValueError, match=f"^the agent 'BadBot' .* 'theirs' does not load: {reason}"
+    ):
+        make_agent("BadBot", env)

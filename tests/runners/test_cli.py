@@ -230,6 +230,11 @@ def test_a_payoff_for_a_game_without_one_is_refused(paxrun, tmp_path):
         (["frobnicate"], "there is no command 'frobnicate'"),
         (["lst"], "did you mean 'list'"),
         (["describe", "IDP"], "did you mean IPD"),
+        (
+            ["sarl", "--env", "CartPole", "env.gravity=x", "--dry-run"],
+            "env.gravity must be a finite number, got 'x'",
+        ),
+        (["eval", "env.continuation_prob=x"], "env.continuation_prob must be"),
         (["describe", "IPD", "colour=red"], "has no option 'colour'"),
         (["play", "IPD", "--against", "Grimm"], "did you mean Grim"),
         (["play", "IPD", "--player", "3"], "player must be in 1 to 2, got 3"),
@@ -297,6 +302,21 @@ def test_plugins_are_listed_with_why_one_was_refused(paxrun, monkeypatch):
     (row,) = json.loads(paxrun("list", "plugins", "--json").stdout)
     assert row["refused"] == "is reserved"
     assert "reserved" in paxrun("list", "plugins").stdout
+
+
+def test_plugins_are_listed_with_why_one_does_not_load(paxrun, monkeypatch):
+    import paxenv
+    import paxenv_agents
+    from paxenv.entry_points import Plugin
+    from paxenv_agents.registry import AgentSpec
+
+    spec = AgentSpec("BadBot", "math:pi", distribution="theirs")
+    found = (Plugin("BadBot", "agent", "theirs", "1.0", "math:pi"),)
+    monkeypatch.setattr(paxenv, "plugins", lambda: found)
+    monkeypatch.setattr(paxenv_agents, "agents", lambda: {"BadBot": spec})
+    (row,) = json.loads(paxrun("list", "plugins", "--json").stdout)
+    assert row["fault"] == "math:pi is 3.141592653589793, which has no from_env"
+    assert "no from_env" in paxrun("list", "plugins").stdout.replace("\n", " ")
 
 
 def test_no_plugins_are_said_to_be_none(paxrun, monkeypatch):

@@ -223,10 +223,13 @@ def test_of_several_files_the_later_one_lies_on_top(folder):
         (["ipd/ppo", "env=Chicken"], "ipd/ppo+Chicken"),
         (["ipd/ppo", "shuffle_players=true"], "ipd/ppo+shuffle_players"),
         (["payoff=Chicken"], "ipd/ppo_v_tft+payoff"),
+        (["ipd/evo_v_evo", "eval=True"], "ipd/evo_v_evo+eval"),
+        (["ipd/evo_v_evo", "runner=rl"], "ipd/evo_v_evo+rl"),
+        (["ipd/ppo", "runner=sarl", "agent2=AllD"], "ipd/ppo+agent2+sarl"),
         (["agent2=AllD"], ""),
     ],
 )
-def test_a_run_with_another_game_or_other_agents_states_no_outcome(words, name):
+def test_a_run_with_another_game_agents_or_runner_states_no_outcome(words, name):
     config = load(words)
     assert config.name == name
     assert (config.description, config.expected, config.source) == ("", "", "")
@@ -240,6 +243,7 @@ def test_a_run_with_another_game_or_other_agents_states_no_outcome(words, name):
         ["num_inner_steps=10"],
         ["agent1.model_path=w.msgpack"],
         ["agent1=PPO", "env=pax/IPD-v0"],
+        ["runner=rl", "eval=false"],
     ],
 )
 def test_sizes_and_weights_leave_an_experiment_what_it_is(words):

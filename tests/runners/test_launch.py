@@ -246,13 +246,26 @@ def test_a_batch_that_does_not_split_is_refused_before_a_compile(tmp_path):
 
 def test_weights_of_another_network_are_refused(trained, tmp_path):
     plan = plan_of(
-        "agent1=PPO",
-        "agent1.num_minibatches=1",
+        "agent1.hidden_sizes=[3]",
         options={"model_path": str(trained.path / "models" / "player1.msgpack")},
     )
-    with pytest.raises(ConfigError, match="does not fit this PPO"):
+    with pytest.raises(ConfigError, match=r"of Naive, does not fit this Naive: "):
         run_plan(plan, lambda: RunDir(tmp_path))
     assert list(tmp_path.iterdir()) == []
+
+
+def test_weights_of_another_agent_are_refused_also_where_they_would_fit(trained):
+    """As `paxrun eval` does; the same shapes do not make the same learner."""
+    words = ("agent1=PPO", "agent1.num_minibatches=1", "agent1.shared_torso=true")
+    with pytest.raises(
+        ConfigError, match=r"^agent1 is PPO \(from 'agent1=PPO'\), but .* holds Naive:"
+    ):
+        plan_of(*words, options={"model_path": str(trained.path)})
+
+
+def test_a_run_may_go_on_without_the_weights_that_it_began_with(tmp_path):
+    plan = plan_of(options={"model_path": str(tmp_path / "moved.msgpack")})
+    assert plan.config.agents[0].model_path is not None
 
 
 def test_training_goes_on_from_loaded_weights(trained):
