@@ -259,6 +259,26 @@ def number(name: str, value: Any) -> float:
     return float(plain)
 
 
+def number_of(config: Any, option: str, name: str, value: Any) -> float:
+    """Returns the value of a traced number that is an option of a config too.
+
+    Args:
+        config: The config; its type has the rule. Others than dataclasses have none.
+        option: The option.
+        name: What it is called in messages.
+        value: The value.
+
+    Raises:
+        ValueError: If it is NaN, or no number, or the option cannot have it.
+    """
+    found = number(name, value)
+    known = _rules(type(config)) if dataclasses.is_dataclass(config) else {}
+    rule = known.get(option)
+    if rule is not None and not rule.holds(scalars.whole(found)):
+        raise ValueError(f"{name} must be {rule.claim}, got {value!r}")
+    return found
+
+
 def check_keywords(
     keywords: Iterable[tuple[str, Any, Any]], given: Mapping[str, Any]
 ) -> None:

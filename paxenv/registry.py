@@ -14,6 +14,8 @@ from paxenv import platforms
 
 NAMESPACE = "pax"
 MAX_SUGGESTIONS = 3
+#: Of its letters a name has in common with one that it resembles.
+MORE_THAN_HALF = 0.51
 #: What other libraries call an option of ours, which no spelling would suggest.
 SYNONYMS = {
     "max_episode_steps": "num_inner_steps",
@@ -192,7 +194,7 @@ def closest(name: str, known: list[str]) -> list[str]:
     """Returns up to three known names that resemble `name` or mean it, best first."""
     folded = {k.lower(): k for k in known}
     matches = difflib.get_close_matches(
-        name.lower(), folded, n=MAX_SUGGESTIONS, cutoff=0.5
+        name.lower(), folded, n=MAX_SUGGESTIONS, cutoff=MORE_THAN_HALF
     )
     meant = [SYNONYMS[name]] if SYNONYMS.get(name) in known else []
     return list(dict.fromkeys([*meant, *(folded[m] for m in matches)]))[

@@ -9,6 +9,7 @@ import numpy as np
 from gymnasium.spaces import Box
 
 from paxenv.environment import Environment
+from paxenv.options import Weight
 from paxenv.params import GameParams
 from paxenv_agents.learners.learner import Learner
 from paxenv_agents.types import TrainingState
@@ -53,7 +54,7 @@ class Pays(Environment):
 class ClimberConfig:
     """Options of a climber."""
 
-    learning_rate: float = 0.25
+    learning_rate: Weight = 0.25
     entropy_coeff: float = 0.01
     n_steps: int = 4
     batch_size: int = 1

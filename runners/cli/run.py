@@ -322,9 +322,13 @@ def config_of_words(words: tuple[str, ...], options: dict[str, Any]) -> Any:
         raise ConfigError(
             f"--run-dir {run_dir} brings its own config: leave --config {files[0]} out"
         )
-    from runners.session.held_out import config_of_run
+    from runners.cli.progress import warn
+    from runners.session.held_out import config_of_run, unfinished
 
-    return config_of_run(run_dir, words, options)
+    config = config_of_run(run_dir, words, options)
+    if notice := unfinished(run_dir):
+        warn(notice)
+    return config
 
 
 def _announce(plan: Any) -> None:

@@ -203,6 +203,11 @@ def _text(path: Path) -> str:
         return path.read_text(encoding="utf-8")
     except OSError as error:
         raise ConfigError(f"cannot read --config {path}: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise ConfigError(
+            f"cannot read --config {path}: it is no text in UTF-8 ({error.reason} at "
+            f"byte {error.start}); save it as UTF-8"
+        ) from None
 
 
 def _implied_base(command: Layer) -> Layer:

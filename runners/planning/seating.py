@@ -50,11 +50,7 @@ def seated(
     for agent in agents:
         if not agent.players:
             if not free:
-                names = ", ".join(agent.name for agent in agents)
-                raise ConfigError(
-                    f"{game.id} has {num_players} players, got "
-                    f"{counted(len(agents), 'agent')}: {names}"
-                )
+                raise ConfigError(_no_seat(agents, len(filled), game, num_players))
             agent = dataclasses.replace(agent, players=(free.pop(0),))
         filled.append(agent)
     filled += [AgentConfig(game.opponent, players=(player,)) for player in free]
@@ -64,6 +60,24 @@ def seated(
             f"players must be 1 to {num_players} of {game.id}, each once, got {seats}"
         )
     return tuple(filled)
+
+
+def _no_seat(
+    agents: tuple[AgentConfig, ...], index: int, game: GameSpec, num_players: int
+) -> str:
+    """Returns the message about an agent for whom no seat is left."""
+    several = [
+        f"agent{i} plays {list(agent.players)}"
+        for i, agent in enumerate(agents, start=1)
+        if len(agent.players) > 1
+    ]
+    names = ", ".join(agent.name or "one without a name" for agent in agents)
+    why = f": {' and '.join(several)}" if several else ""
+    return (
+        f"{game.id} has {counted(num_players, 'player')}, got "
+        f"{counted(len(agents), 'agent')}: {names}; no seat is left for "
+        f"agent{index + 1}{why}"
+    )
 
 
 def make_agent(

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from paxenv_agents.registry import same
 from runners.config import AgentConfig, ConfigError, ExperimentConfig, load
 from runners.config.loader import load_on_run
 from runners.config.overrides import parse_words, split_words
@@ -13,6 +14,7 @@ from runners.engine.statistics import Estimate, estimates
 from runners.planning.plan import Plan, prepare
 from runners.session.evaluation import play_once
 from runners.session.training import program_of
+from runners.storage.checkpoints.files import saved_steps
 from runners.storage.run_dir import RunDir
 
 
@@ -30,7 +32,8 @@ def config_of_run(
         options: Settings by key on top of these, as in `load`.
 
     Raises:
-        ConfigError: If the folder is not a run's, or a setting does not fit.
+        ConfigError: If the folder is not a run's, a setting does not fit, or none of
+            the run's agents plays.
     """
     run = RunDir.open(run_dir)
     saved = load(config_file=run.config)
@@ -48,7 +51,45 @@ def config_of_run(
         if start:
             changes[f"agent{i}"] = start
     settings = {"runner": "eval", **(options or {})}
-    return load_on_run(run.config, changes, words, settings)
+    config = load_on_run(run.config, changes, words, settings)
+    _check_plays(run, saved, config)
+    return config
+
+
+def _check_plays(
+    run: RunDir, saved: ExperimentConfig, config: ExperimentConfig
+) -> None:
+    """Raises ConfigError if others have taken the places of all agents of a run."""
+    pairs = list(zip(saved.agents, config.agents, strict=False))
+    if pairs and not any(same(before.name, now.name) for before, now in pairs):
+        others = " and ".join(now.name for _, now in pairs)
+        own = " and ".join(before.name for before, _ in pairs)
+        raise ConfigError(
+            f"{run.path} is a run of {own}, of whom nobody plays here, but {others}: "
+            "leave one of its agents in, or the run out"
+        )
+
+
+def unfinished(run_dir: str) -> str | None:
+    """Returns what to know of the weights of a run that has not finished."""
+    run = RunDir.open(run_dir)
+    status = run.read_meta().get("status")
+    if status == "finished":
+        return None
+    step = run.read_results().get("env_steps_per_seed")
+    said = f"the run {run.path} has not finished (it is {status}): "
+    if step is None or not any(run.models.glob("player*.msgpack")):
+        said += "it has left no weights"
+        step = 0
+    else:
+        said += f"its weights are of step {step:_}"
+    newer = [str(s) for s in saved_steps(run.checkpoints) if s > step]
+    if newer:
+        said += (
+            f". Checkpoints of later steps are there ({', '.join(newer)}): `paxrun "
+            "resume` goes on from them, `paxrun ckpt export` writes their weights"
+        )
+    return said
 
 
 def _starts_anew(agent: AgentConfig, config: ExperimentConfig) -> bool:

@@ -114,9 +114,11 @@ def _take_over(run: RunDir, config: ExperimentConfig) -> None:
     told = "; ".join(str(c) for c in changes if c.name not in PLACES)
     if run.read_meta()["status"] == "finished":
         if told:
+            draws = any(change.name == "plot" for change in changes) and config.plot
+            how = f"; `paxrun plot {run.path}` draws its pictures" if draws else ""
             raise ConfigError(
                 f"the run {run.path} has finished and does not go on with {told}: name "
-                "another --save-dir, or --overwrite to begin again"
+                f"another --save-dir, or --overwrite to begin again{how}"
             )
         return
     if changes:

@@ -262,9 +262,12 @@ def _new_folder(config: ExperimentConfig) -> Path:
         path = local_path(config.save_dir)
         if path.exists() and not _is_free(path):
             over = RunDir(path).meta_path.is_file()
-            instead = ", or give --resume to go on with it" if over else ""
+            instead = (
+                ", give --resume to go on with its run, or --overwrite to delete it"
+            )
             raise ConfigError(
-                f"save_dir {path} exists and is not empty: name another{instead}"
+                f"save_dir {path} exists and is not empty: name another by --save-dir"
+                f"{instead if over else ''}"
             )
         path.mkdir(parents=True, exist_ok=True)
         return path

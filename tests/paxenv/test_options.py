@@ -1,6 +1,7 @@
 """Options of dataclasses: their rules, their inheritance and their tables."""
 
 import dataclasses
+import math
 
 import numpy as np
 import pytest
@@ -104,3 +105,17 @@ def test_a_docstring_gets_a_table_of_the_options():
         "    warmup     None   Steps of random actions, as many as it says.",
         "    ",
     ]
+
+
+def test_a_traced_number_has_the_rule_of_the_option_that_it_is():
+    @dataclasses.dataclass(frozen=True)
+    class Learner:
+        rate: options.Weight = 0.1
+        limit: float = 1.0
+
+    learner = Learner()
+    assert options.number_of(learner, "rate", "lr", np.float32(0.5)) == 0.5
+    assert options.number_of(learner, "limit", "limit", math.inf) == math.inf
+    assert options.number_of(None, "rate", "rate", -1.0) == -1.0
+    with pytest.raises(ValueError, match=r"^lr must be a finite number >= 0, got -1"):
+        options.number_of(learner, "rate", "lr", -1.0)

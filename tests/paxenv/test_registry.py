@@ -188,3 +188,9 @@ def test_numbers_of_other_distributions_games_are_checked_too(
 def test_a_number_of_a_game_may_be_traced():
     gravity = jax.jit(lambda g: paxenv.make("CartPole", gravity=g)[1].gravity)
     assert float(gravity(3.0)) == 3.0
+
+
+def test_a_word_like_no_option_is_answered_without_a_guess():
+    with pytest.raises(registry.UnknownOptionError) as caught:
+        paxenv.make("IPD", frameskip=1)
+    assert "did you mean" not in str(caught.value)

@@ -1,10 +1,13 @@
 """The command line: what it takes, and what it says to a mistake."""
 
 import json
+import shutil
 import signal
 
 import pytest
 import yaml
+
+from runners.storage.run_dir import RunDir
 
 USAGE = 2
 
@@ -364,6 +367,29 @@ def test_a_dry_run_finds_weights_that_cannot_be_loaded(trained, paxrun, words, s
     result = paxrun(run, "ipd/nl_v_tft", *weights, *changes, "--dry-run")
     assert result.exit_code == 2, result.output
     assert said in result.stderr
+
+
+def test_an_evaluation_in_which_no_agent_of_the_run_plays_is_refused(trained, paxrun):
+    args = ("eval", "--run-dir", str(trained.path), "--agent1", "Grim", "--dry-run")
+    assert paxrun(*args).exit_code == 0
+    result = paxrun(*args, "--agent2", "AllC")
+    assert result.exit_code == USAGE
+    assert "of Naive and TitForTat, of whom nobody plays here" in result.stderr
+
+
+def test_an_evaluation_of_a_run_that_was_stopped_says_so(trained, paxrun, tmp_path):
+    folder = tmp_path / "run"
+    shutil.copytree(trained.path, folder)
+    args = ("eval", "--run-dir", str(folder), "--dry-run")
+    assert "not finished" not in paxrun(*args).stderr
+    run = RunDir(folder)
+    run.write_meta(status="interrupted")
+    run.write_results({"env_steps_per_seed": 80})
+    said = " ".join(paxrun(*args).stderr.split())
+    assert "not finished (it is interrupted): its weights are of step 80. " in said
+    assert "Checkpoints of later steps are there (400)" in said
+    shutil.rmtree(run.models)
+    assert "it has left no weights" in " ".join(paxrun(*args).stderr.split())
 
 
 def test_an_evaluation_of_a_run_has_the_options_that_the_run_wrote_down(trained):

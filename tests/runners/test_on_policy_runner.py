@@ -630,6 +630,13 @@ def test_a_hyperparameter_is_a_number(value):
         runner.set_hyperparam("learning_rate", value)
 
 
+def test_a_hyperparameter_is_one_that_the_config_would_take():
+    runner = parts()
+    said = r"learning_rate must be a finite number >= 0, got -1\.0"
+    with pytest.raises(ValueError, match=said):
+        runner.set_hyperparam("learning_rate", -1.0)
+
+
 def test_an_off_policy_learner_is_refused():
     from paxenv_agents.learners.dqn import DQN, DQNConfig
 

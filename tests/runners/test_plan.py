@@ -35,6 +35,15 @@ def test_one_agent_may_play_several_seats():
     ("words", "message"),
     [
         (["ipd/ppo", "agents=[PPO, AllC, AllD]"], "has 2 players, got 3 agents"),
+        (
+            ["agent1=PPO", "agent1.players=[1,2]", "agent2=AllC"],
+            r"no seat is left for agent2: agent1 plays \[1, 2\]",
+        ),
+        (
+            ["env=CartPole", "agent2.gamma=0.1", "runner=sarl"],
+            "has 1 player, got 2 agents: PPO, one without a name; no seat is left for "
+            "agent2",
+        ),
         (["agents=[{name: PPO, players: [1, 3]}]"], "players must be 1 to 2"),
         (["agents=[AllC, AllD]"], "nobody learns in AllC v AllD: `paxrun eval`"),
         (["agent1.num_envs=4"], "agent1.num_envs is a setting of the run"),

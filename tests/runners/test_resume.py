@@ -196,7 +196,7 @@ def test_a_save_dir_begins_goes_on_or_is_overwritten_as_asked(tmp_path):
     found = start(config, resume=True, overwrite=False)
     assert found is not None
     assert found.path == run_dir.path
-    with pytest.raises(ConfigError, match="exists and is not empty"):
+    with pytest.raises(ConfigError, match="not empty: name another by --save-dir"):
         opened(config, [], overwrite=False)
     (run_dir.path / "old").touch()
     assert start(config, resume=False, overwrite=True) is None

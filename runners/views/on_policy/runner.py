@@ -428,7 +428,9 @@ class OnPolicyRunner:
                 f"the agent has no hyperparameter {name!r}; it has "
                 f"{', '.join(sorted(state.hyper))}"
             )
-        new = jnp.full_like(state.hyper[name], options.number(name, value))
+        config = getattr(self.agent, "config", None)
+        number = options.number_of(config, name, name, value)
+        new = jnp.full_like(state.hyper[name], number)
         hyper = {**state.hyper, name: new}
         self.program.set_agents({0: state.replace(hyper=hyper)})
 

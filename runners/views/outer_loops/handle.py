@@ -162,7 +162,8 @@ class AgentHandle(Program):
         target = ALIASES.get(name, name)
         if kind == "hyper":
             learner = self.state.learner
-            number = options.number(name, value)
+            config = getattr(self.agent, "config", None)
+            number = options.number_of(config, target, name, value)
             new = jnp.full_like(learner.hyper[target], number)
             hyper = {**learner.hyper, target: new}
             self.state = self.state.replace(

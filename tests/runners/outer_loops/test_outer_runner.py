@@ -128,6 +128,12 @@ def test_a_hyperparameter_is_a_number(trained, value):
         runner.agent.set_hyperparam("lr", value)
 
 
+def test_a_hyperparameter_is_one_that_the_config_would_take(trained):
+    runner, _ = trained
+    with pytest.raises(ValueError, match=r"^lr must be a finite number >= 0, got -1"):
+        runner.agent.set_hyperparam("lr", -1.0)
+
+
 @pytest.mark.slow
 def test_an_option_makes_another_program_and_keeps_what_was_learnt():
     runner = online()
