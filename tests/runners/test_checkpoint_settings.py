@@ -37,6 +37,13 @@ def test_equal_trainings_have_equal_settings():
     assert settings.differences(of(seed=1), of(seed=1)) == []
 
 
+def test_numbers_of_an_agent_are_compared_as_they_are_traced():
+    nearest = PPOConfig(learning_rate=jnp.float32(1e-2))  # type: ignore[arg-type]
+    assert names(of(PPOConfig(learning_rate=1e-2)), of(nearest)) == []
+    other = PPOConfig(learning_rate=1.0001e-2)
+    assert names(of(nearest), of(other)) == ["agent.config.learning_rate"]
+
+
 @pytest.mark.parametrize(
     ("now", "named"),
     [

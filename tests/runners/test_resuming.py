@@ -4,7 +4,7 @@ import warnings
 
 import pytest
 
-from runners.config import load
+from runners.config import ConfigError, load
 from runners.session.resuming import start
 from runners.storage.checkpoints.files import CheckpointError
 from runners.storage.run_dir import RunDir
@@ -70,6 +70,14 @@ def test_to_go_on_with_a_finished_run_is_no_mistake(begun, paxrun):
     assert longer.exit_code == 2
     assert "does not go on with total_timesteps is 123000, was" in longer.stderr
     assert RunDir(begun).config.read_bytes() == before
+
+
+def test_a_finished_run_that_is_to_draw_is_told_how(begun):
+    run = RunDir(begun)
+    run.write_config(config(begun, "plot=false"))
+    run.finish("finished")
+    with pytest.raises(ConfigError, match=r"`paxrun plot .*` draws its pictures"):
+        start(config(begun, "plot=true"), resume=True, overwrite=False)
 
 
 def test_a_new_budget_is_said_and_kept(begun):

@@ -122,7 +122,20 @@ def differences(saved: Mapping[str, Any], now: Mapping[str, Any]) -> list[Differ
     old, new = _flat(saved), _flat(now)
     names = dict.fromkeys([*new, *old])
     found = [Difference(n, old.get(n, ABSENT), new.get(n, ABSENT)) for n in names]
-    return [d for d in found if json.dumps(d.saved) != json.dumps(d.now)]
+    return [d for d in found if not _same(d)]
+
+
+def _same(difference: Difference) -> bool:
+    """Whether two values of a setting are one; an agent's floats are, where JAX's are.
+
+    They are traced: 0.01 and the float32 nearest to it train alike.
+    """
+    _, old, new = difference
+    if difference.name.startswith(OPTIONS) and {type(old), type(new)} == {float}:
+        traced = jnp.result_type(float).type
+        if traced(old) == traced(new):
+            return True
+    return json.dumps(old) == json.dumps(new)
 
 
 def changed(
