@@ -14,7 +14,12 @@ import numpy as np
 import paxenv
 import runners
 from paxenv_agents import PPO, PPOConfig
-from runners.engine.program import CompiledProgram, initial_state, run_keys
+from runners.engine.program import (
+    CompiledProgram,
+    evaluation_keys,
+    initial_state,
+    run_keys,
+)
 from runners.session.whole_episodes import evaluate_agent
 
 NUM_GAMES, NUM_UPDATES, NUM_EPISODES = 8, 97, 50
@@ -40,7 +45,7 @@ def returns(config: PPOConfig, num_seeds: int) -> np.ndarray:
         played = evaluate_agent(greedy, state, env, params, key, NUM_EPISODES, 500)
         return played.mean_return
 
-    keys = run_keys(0, num_seeds, evaluation=True)
+    keys = evaluation_keys(0, num_seeds)
     return np.asarray(jax.jit(jax.vmap(evaluated))(program.state.agents[0], keys))
 
 
