@@ -51,7 +51,7 @@ def tandem() -> Values:
 
 
 def memory_one(
-    payoff: Float[Array, "..."] | np.ndarray,
+    payoff: Float[Array, "..."] | np.ndarray | Sequence,
     gamma: Float[Array, ""] | float,
     *,
     normalised: bool = False,
