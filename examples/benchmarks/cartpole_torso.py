@@ -17,18 +17,13 @@ import numpy as np
 import paxenv
 import runners
 from paxenv_agents import PPO, PPOConfig
-<<<<<<< HEAD
-from runners.engine.program import CompiledProgram, initial_state, run_keys
-from runners.views.act_functions import evaluate_agent
-=======
 from runners.engine.program import (
     CompiledProgram,
     evaluation_keys,
     initial_state,
     run_keys,
 )
-from runners.session.whole_episodes import evaluate_agent
->>>>>>> cartpole
+from runners.views.act_functions import evaluate_agent
 
 NUM_GAMES, NUM_UPDATES, NUM_EPISODES = 8, 97, 50
 FORMS = {

@@ -1,5 +1,6 @@
 """The infinitely repeated matrix game between memory-one policies, exactly."""
 
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import gymnasium
@@ -167,7 +168,7 @@ def memory_one_values(
     p0: Float[Array, ""] | float,
     q: Float[Array, "4"],
     q0: Float[Array, ""] | float,
-    payoff: Float[Array, "..."] | np.ndarray,
+    payoff: Float[Array, "..."] | np.ndarray | Sequence,
     gamma: Float[Array, ""] | float,
 ) -> Float[Array, "2"]:
     """Returns both players' normalised values, `(1 - gamma) * sum_t gamma^t r_t`.
@@ -205,7 +206,7 @@ def memory_one_values(
 def discounted_values(
     logits_1: Logits,
     logits_2: Logits,
-    payoff: Float[Array, "..."] | np.ndarray,
+    payoff: Float[Array, "..."] | np.ndarray | Sequence,
     gamma: Float[Array, ""] | float,
 ) -> tuple[Float[Array, ""], Float[Array, ""]]:
     """Returns both players' un-normalised values `sum_t gamma^t r_t` of two policies.
