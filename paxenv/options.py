@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Annotated, Any, NamedTuple, TypeVar
 
 from paxenv import scalars
-from paxenv.registry import OptionError, unknown_option
+from paxenv.suggestions import OptionError, unknown_option
 
 Config = TypeVar("Config")
 WIDTH = 84

@@ -1,30 +1,26 @@
 """Names of games: ids are strings until a game is made, so importing starts no JAX."""
 
 import dataclasses
-import difflib
 import functools
 import importlib
 import inspect
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import Any
 
 from paxenv import platforms
+from paxenv.suggestions import (
+    MAX_SUGGESTIONS,
+    OptionError,
+    closest,
+    unknown_option,
+)
+from paxenv.suggestions import (
+    UnknownOptionError as UnknownOptionError,
+)
 
 NAMESPACE = "pax"
-MAX_SUGGESTIONS = 3
-#: Of its letters a name has in common with one that it resembles.
-MORE_THAN_HALF = 0.51
-#: What other libraries call an option of ours, which no spelling would suggest.
-SYNONYMS = {
-    "max_episode_steps": "num_inner_steps",
-    "max_steps_in_episode": "num_inner_steps",
-    "max_cycles": "num_inner_steps",
-    "num_steps": "num_inner_steps",
-    "episode_length": "num_inner_steps",
-    "lr": "learning_rate",
-}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,15 +58,6 @@ class UnknownGameError(ValueError):
     """An id that names no game; the message lists the closest ones."""
 
 
-class UnknownOptionError(TypeError, ValueError):
-    """A keyword that a game or an agent does not take; the message names the nearest.
-
-    It is a `TypeError` as an unknown keyword of any Python function, since callers try
-    keywords and read the message (TorchRL tries `frameskip`), and a `ValueError` as
-    every other setting that is refused.
-    """
-
-
 class PluginError(ImportError, ValueError):
     """A game or an agent of another distribution that does not load.
 
@@ -85,10 +72,6 @@ class PluginError(ImportError, ValueError):
         super().__init__(
             f"{whose} of the distribution {distribution!r} does not load: {reason}"
         )
-
-
-class OptionError(ValueError):
-    """An option of a game with a value that it cannot have; the message names it."""
 
 
 _GAMES: dict[str, GameSpec] = {}
@@ -190,29 +173,6 @@ def make(id: str, **kwargs: Any) -> tuple[Any, Any]:
     return _made(function, merged)
 
 
-def closest(name: str, known: list[str]) -> list[str]:
-    """Returns up to three known names that resemble `name` or mean it, best first."""
-    folded = {k.lower(): k for k in known}
-    matches = difflib.get_close_matches(
-        name.lower(), folded, n=MAX_SUGGESTIONS, cutoff=MORE_THAN_HALF
-    )
-    meant = [SYNONYMS[name]] if SYNONYMS.get(name) in known else []
-    return list(dict.fromkeys([*meant, *(folded[m] for m in matches)]))[
-        :MAX_SUGGESTIONS
-    ]
-
-
-def unknown_option(whose: str, name: str, known: Iterable[str]) -> UnknownOptionError:
-    """Returns the error of a keyword that is no option, with those that are."""
-    options = list(known)
-    near = closest(name, options)
-    hint = f"; did you mean {near[0]!r}?" if near else "."
-    return UnknownOptionError(
-        f"{whose} has no option {name!r} (unexpected keyword argument {name!r}){hint} "
-        f"Its options: {', '.join(options) or 'none'}"
-    )
-
-
 def _check_options(id: str, function: Any, options: dict[str, Any]) -> None:
     parameters = inspect.signature(function).parameters.values()
     several = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
@@ -237,7 +197,7 @@ def _made(function: Callable[..., Any], given: dict[str, Any]) -> tuple[Any, Any
         OptionError: If an option that is a number is given something else, whether the
             function minds or not.
     """
-    # It imports this module, and only who makes a game needs it.
+    # Only who makes a game needs it.
     from paxenv import options
 
     parameters = inspect.signature(function).parameters.values()
