@@ -238,7 +238,7 @@ class SinglePlayer:
     ) -> tuple[PyTree, SinglePlayerState]:
         """Opens the next inner episode; see `Environment.begin_episode`."""
         observations, env_state = self.env.begin_episode(key, state.env, params.game)
-        goes_on = state.outer_t < self.num_outer_steps
+        goes_on = jnp.asarray(state.outer_t < self.num_outer_steps)
         opened = state.replace(env=env_state, observations=observations)
         opened = self._end_inner_episode(goes_on, opened, params)
         return observations[self.player], where(goes_on, opened, state)
