@@ -6,6 +6,7 @@ from typing import Any
 
 import gymnasium
 import jax
+import jax.numpy as jnp
 from flax import struct
 from jaxtyping import PRNGKeyArray, PyTree
 
