@@ -62,6 +62,12 @@ def is_real(value: Any) -> bool:
     return number and math.isfinite(value)
 
 
+def _is_number(value: Any) -> bool:
+    """Returns whether a value is a number, which infinity may be, as in no limit."""
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return number and not math.isnan(value)
+
+
 def is_count(value: Any) -> bool:
     """Returns whether a value is a whole number of at least 1."""
     return _is_whole(value) and value >= 1
@@ -284,8 +290,8 @@ def check_keywords(
 ) -> None:
     """Raises OptionError for the first keyword with a value that it cannot have.
 
-    A keyword's type may have a rule. Without one, a finite number takes the place of a
-    float, and True or False that of a bool. Traced numbers pass.
+    A keyword's type may have a rule. Without one, a number takes the place of a float,
+    infinity too, as in no limit, and True or False that of a bool. Traced numbers pass.
 
     Args:
         keywords: Name, type and default of each.
@@ -328,7 +334,7 @@ def _rule_of_keyword(hint: Any, default: Any) -> Rule | None:
     rule = rule_of(hint)
     if rule is not None or not isinstance(default, bool | float):
         return rule
-    holds, claim = _FLAG if isinstance(default, bool) else Rule(is_real, FINITE)
+    holds, claim = _FLAG if isinstance(default, bool) else Rule(_is_number, "a number")
     open_too = "None" in str(hint) or "Optional" in str(hint)
     return Rule(lambda x: (open_too and x is None) or holds(x), claim)
 

@@ -6,8 +6,6 @@ from typing import Any
 
 import click
 
-from paxenv.registry import PluginError
-
 KINDS = ("envs", "agents", "experiments", "es", "plugins")
 #: Shown by --json only.
 HIDDEN = ("source", "runner", "options")
@@ -111,6 +109,7 @@ def _plugins() -> list[dict[str, Any]]:
 
     import paxenv
     import paxenv_agents
+    from paxenv.registry import PluginError
 
     found = {"game": paxenv.games(), "agent": paxenv_agents.agents()}
     rows = []

@@ -137,7 +137,7 @@ def test_a_game_that_needs_an_option_says_which(monkeypatch):
         registry.make("theirs/Game")
 
 
-@pytest.mark.parametrize("value", ["x", "nan", float("inf"), None, True, (1.0, 2.0)])
+@pytest.mark.parametrize("value", ["x", "nan", float("nan"), None, True, (1.0, 2.0)])
 @pytest.mark.parametrize(
     ("game", "name"),
     [
@@ -147,9 +147,14 @@ def test_a_game_that_needs_an_option_says_which(monkeypatch):
         ("IPD", "continuation_prob"),
     ],
 )
-def test_only_a_finite_number_takes_the_place_of_a_number(game, name, value):
+def test_only_a_number_takes_the_place_of_a_number(game, name, value):
     with pytest.raises(registry.OptionError, match=f"^{name} must be a .*, got"):
         paxenv.make(game, **{name: value})
+
+
+def test_infinity_is_a_number_as_in_no_limit():
+    _, params = paxenv.make("CartPole", x_threshold=float("inf"))
+    assert params.x_threshold == float("inf")
 
 
 def _bonus(**options):

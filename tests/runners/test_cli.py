@@ -235,7 +235,7 @@ def test_a_payoff_for_a_game_without_one_is_refused(paxrun, tmp_path):
         (["describe", "IDP"], "did you mean IPD"),
         (
             ["sarl", "--env", "CartPole", "env.gravity=x", "--dry-run"],
-            "env.gravity must be a finite number, got 'x'",
+            "env.gravity must be a number, got 'x'",
         ),
         (["eval", "env.continuation_prob=x"], "env.continuation_prob must be"),
         (["describe", "IPD", "colour=red"], "has no option 'colour'"),
