@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 import tempfile
-from importlib.metadata import version
 from pathlib import Path
 
 import hypothesis
@@ -24,14 +23,10 @@ os.environ.setdefault(
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
 # Most of the time of these tests is compilation, so programs are compiled in haste. Set
 # XLA_FLAGS, if only to nothing, to test them as they run for users.
-HASTE = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
-# XLA ends a process for a flag that it does not know; later versions may drop this one.
-if tuple(map(int, version("jaxlib").split(".")[:2])) <= (0, 10):
-    HASTE += " --xla_cpu_use_fusion_emitters=false"
-os.environ.setdefault("XLA_FLAGS", HASTE)
-# Tracing makes a great many objects, few of them in cycles; looking for those took a
-# twentieth of the time.
-gc.set_threshold(100_000, 50, 50)
+os.environ.setdefault(
+    "XLA_FLAGS",
+    "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true",
+)
 
 # Shapes and dtypes in signatures are checked in every test, and in pure functions all
 # other types too: the hook that is installed last comes first. Configs and agents are
