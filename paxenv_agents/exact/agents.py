@@ -56,11 +56,11 @@ class ExactConfig:
 
     learning_rate: Weight = option(
         1.0,
-        "Rate of the own steps, delta. It belongs to the sum of discounted rewards, "
-        "not to the mean.",
+        "Step size delta of the agent's own steps, for values that are sums of "
+        "discounted rewards and not means.",
     )
     init_scale: Weight = option(
-        1.0, "Standard deviation of the logits at first; what is learnt depends on it."
+        1.0, "Standard deviation of the first logits; the outcome depends on it."
     )
 
     def __post_init__(self) -> None:
@@ -304,11 +304,11 @@ class LOLAExactConfig(ExactConfig):
     """Options of `LOLAExact`."""
 
     lookahead_rate: Weight = option(
-        1.0, "Rate of the step that the other is taken to make, eta."
+        1.0, "Step size eta of the step that the other player is expected to take."
     )
     form: Annotated[str, one_of(*gradients.FORMS)] = option(
         "taylor",
-        'Which published gradient: `"taylor"`, `"full"` or `"lookahead"`, see '
+        'Published form of the gradient: `"taylor"`, `"full"` or `"lookahead"`; see '
         "`paxenv_agents.exact.gradients.lola`.",
     )
 
@@ -342,13 +342,11 @@ class SOSConfig(ExactConfig):
     """Options of `SOS`."""
 
     lookahead_rate: Weight = option(
-        1.0, "Rate of the steps that everybody is taken to make."
+        1.0, "Step size of the steps that all players are expected to take."
     )
-    a: OpenShare = option(
-        0.5, "How far shaping may turn the joint direction, in (0, 1)."
-    )
+    a: OpenShare = option(0.5, "How far shaping may turn the joint direction.")
     b: OpenShare = option(
-        0.1, "Length of the joint naive gradient below which shaping fades, in (0, 1)."
+        0.1, "Norm of the joint naive gradient below which shaping fades."
     )
 
 
@@ -383,15 +381,17 @@ class SOS(ExactLearner):
 class POLAConfig(ExactConfig):
     """Options of `POLA`; `paxenv_agents.exact.proximal.pola` explains the steps."""
 
-    learning_rate: float = option(0.3, "Rate of the outer ascent.")
-    init_scale: float = option(0.1, "Standard deviation of the logits at first.")
-    lookahead_rate: Weight = option(5.0, "Rate of the inner ascent.")
-    outer_beta: Weight = option(0.1, "Weight of the divergence from the own policy.")
-    inner_beta: Weight = option(
-        0.0, "Weight of the other's divergence from its policy."
+    learning_rate: float = option(0.3, "Step size of the outer ascent.")
+    init_scale: float = option(0.1, "Standard deviation of the first logits.")
+    lookahead_rate: Weight = option(5.0, "Step size of the inner ascent.")
+    outer_beta: Weight = option(
+        0.1, "Weight of the divergence from the agent's own policy before the update."
     )
-    outer_steps: Count = option(1000, "Steps of the outer ascent, at most.")
-    inner_steps: Count = option(1, "Steps of the inner ascent.")
+    inner_beta: Weight = option(
+        0.0, "Weight of the other player's divergence from its policy."
+    )
+    outer_steps: Count = option(1000, "Largest number of steps of the outer ascent.")
+    inner_steps: Count = option(1, "Number of steps of the inner ascent.")
 
 
 @dataclasses.dataclass(frozen=True)

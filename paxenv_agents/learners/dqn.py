@@ -34,14 +34,19 @@ class DQNConfig(OffPolicyConfig):
     All steps are environment steps over all games.
     """
 
-    epsilon_start: Share = option(1.0, "Share of random actions after the warm-up.")
-    epsilon_end: Share = option(0.02, "That share in the end.")
-    epsilon_steps: Count = option(5_000, "Steps of the line between the two.")
+    epsilon_start: Share = option(
+        1.0, "Share of random actions at the end of the warm-up."
+    )
+    epsilon_end: Share = option(0.02, "Share of random actions in the end.")
+    epsilon_steps: Count = option(
+        5_000, "Steps of the linear schedule between the two."
+    )
     double: bool = option(
-        True, "Whether the online network chooses the target's action."
+        True,
+        "Whether the online network chooses the action of the target (double DQN).",
     )
     huber_delta: Positive | None = option(
-        None, "Error beyond which the loss is straight; None: squared."
+        None, "Error beyond which the loss is linear; None: the loss is squared."
     )
     max_grad_norm: float | None = 10.0
 

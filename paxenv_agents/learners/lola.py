@@ -46,48 +46,50 @@ class LOLAConfig(NetworkConfig):
     `PPOConfig`.
     """
 
-    learning_rate: Weight = option(0.2, "Step size of the outer optimiser.")
+    learning_rate: Weight = option(0.2, "Step size of the agent's own optimiser.")
     lr_in: Weight = option(
         0.6,
-        "Step size of the co-players' look-ahead, plain gradient ascent. It is that "
-        "of the logit of a probability: a softmax over two logits moves their "
-        "difference by twice a step, so there each logit is moved by half of it.",
+        "Step size of the co-players' look-ahead, which is plain gradient ascent on "
+        "the logit of a probability. A softmax over two logits moves their difference "
+        "by twice a step, so each of the two moves by half of this step.",
     )
     optimizer: Annotated[str, one_of("adam", "sgd")] = option(
-        "adam", 'The outer one, `"adam"` or `"sgd"`.'
+        "adam", 'The agent\'s own optimiser, `"adam"` or `"sgd"`.'
     )
     num_lookaheads: Natural = option(
-        1, "Steps that the co-players are expected to take; 0: the naive learner."
+        1, "Gradient steps that co-players are expected to take; 0: a naive learner."
     )
-    gamma: Share = option(0.96, "Discount of a step, of everybody's objective.")
+    gamma: Share = option(0.96, "Discount of a step, in all players' objectives.")
     use_baseline: bool = option(
-        True, "Whether objectives have a baseline; it takes away variance only."
+        True, "Whether objectives have a baseline, which lowers variance without bias."
     )
     shaping: bool = option(
         True,
-        "Whether the own gradient flows through the look-ahead. Off: a naive learner "
-        "against the co-players of the next step.",
+        "Whether the agent's gradient flows through the look-ahead. If not, it is a "
+        "naive learner against the co-players after their steps.",
     )
     opponent_modelling: bool = option(
         False,
-        "Whether the co-players' policies are fitted from their actions; their "
+        "Whether the co-players' policies are fitted to their actions; their "
         "parameters are then never read.",
     )
-    model_steps: Count = option(100, "Adam's steps of a fit.")
-    model_lr: Positive = option(0.1, "Adam's step size in a fit.")
+    model_steps: Count = option(100, "Optimiser steps of such a fit.")
+    model_lr: Positive = option(0.1, "Adam's step size in such a fit.")
     num_rollout_games: Count | None = option(
-        None, "Games of each rollout; None: as many as are played."
+        None, "Games that LOLA plays for each estimate; None: as many as the run plays."
     )
     value_coeff: Weight = option(1.0, "Weight of the value error.")
-    max_grad_norm: Positive | None = option(None, "Longest gradient; None: any.")
+    max_grad_norm: Positive | None = option(
+        None, "Norm at which gradients are clipped; None: not clipped."
+    )
     adam_eps: Positive = option(
         0.1,
-        "Adam's epsilon. A small one turns the noise in the gradients of states that "
-        "are hardly visited into whole steps.",
+        "Adam's epsilon. With a small one, noise in the gradients of states that are "
+        "hardly visited becomes full steps.",
     )
-    n_steps: Count = option(128, "Steps of a rollout in endless streams (runners).")
+    n_steps: Count = option(128, "Steps of a rollout in endless play.")
     hidden_sizes: Widths = option(
-        (), "Widths of hidden layers; `()` is a linear policy."
+        (), "Widths of the hidden layers; `()` is a linear policy."
     )
 
     def __post_init__(self) -> None:

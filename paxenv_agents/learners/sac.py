@@ -32,10 +32,10 @@ class SACConfig(OffPolicyConfig):
     learning_rate: float = 1e-3
     hidden_sizes: tuple[int, ...] = (256, 256)
     batch_size: int = 256
-    alpha: Positive | None = option(None, "Weight of the entropy; None: learnt.")
+    alpha: Positive | None = option(None, "Weight of the entropy; None: it is learnt.")
     target_entropy: Real | None = option(
         None,
-        "Entropy that the weight aims at, in nats, of actions in [-1, 1]; None: "
+        "Entropy at which a learnt weight aims, in nats, of actions in [-1, 1]; None: "
         "minus the number of coordinates.",
     )
 
