@@ -98,6 +98,7 @@ def test_options_are_settings_with_the_last_word(paxrun):
 
 def test_the_finished_run_says_where_it_is_and_shows_a_table(trained):
     assert f"run directory: {trained.path}" in trained.stderr
+    assert (trained.path / "models" / "player1.msgpack").is_file()
     *_, played, saved, compare, following = trained.stdout.splitlines()
     assert played.startswith("played:  ")
     assert "s of compilation" in played
