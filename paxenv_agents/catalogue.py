@@ -1,7 +1,7 @@
 """The agents that ship with the package, by name: strings, so that nothing is imported.
 
-What `classifier` says of an agent: `plays` (the kind of game), `memory_depth` (how
-many past joint actions it looks at), `stochastic` (whether it draws), `learns`.
+The entries of `classifier` are `plays` (the kind of game), `memory_depth` (how many
+past joint actions the agent looks at), `stochastic` (whether it draws) and `learns`.
 """
 
 import math

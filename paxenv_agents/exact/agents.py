@@ -78,18 +78,20 @@ class ExactLearner(Learner, abc.ABC):
     one step, and T trials of one step are the same numbers.
 
     * `state.params` are the logits with which every game of a trial opens.
-    * `memory.hidden` holds the logits that this game has come to, whether there are
-      any, and whether the next observation is of a pair that this game has played.
+    * `memory.hidden` holds the current logits of this game, a flag for whether there
+      are any, and a flag for whether the next observation is of a pair that this game
+      has played.
     * `memory.extras` holds the payoff, the own column first, and the discount, as
       `observe_params` was told them.
-    * `update` steps on from the last pair, and takes the mean over the games.
+    * `update` takes the step from the last pair, and the mean over the games.
 
-    The own logits are never inferred from probabilities. The other's are, because
-    its look-ahead steps are taken in logits; beyond 16 or so a probability in float32
-    says no more than that the logit is large, and beyond 20 it is taken for 20.
+    Its own logits are never inferred from probabilities. Those of the other player are,
+    because look-ahead steps are taken in logits. Beyond a logit of about 16 a float32
+    probability says only that the logit is large, and larger logits than 20 are taken
+    as 20.
 
-    With `hyper["enabled"]` at 0 nothing is learnt, also within a game. A slot that
-    does not learn still adapts within an episode, and forgets it after the trial.
+    With `hyper["enabled"]` at 0 the agent does not learn, also within a game. A slot
+    that does not learn still adapts within an episode, and forgets it after the trial.
 
     Attributes:
         config: Static options.
@@ -120,7 +122,7 @@ class ExactLearner(Learner, abc.ABC):
 
     @classmethod
     def for_seat(cls, env: Environment, player: int, **fields: Any) -> Self:
-        """In a game of one step an episode it does not adapt within one."""
+        """Returns the agent; it adapts only if an episode has several steps."""
         adapts = getattr(env, "num_inner_steps", 2) > 1
         return super().for_seat(env, player, **{"adapts": adapts, **fields})
 
@@ -287,7 +289,7 @@ def bounded_logits(
 
 @dataclasses.dataclass(frozen=True)
 class NaiveExact(ExactLearner):
-    """Ascends its own value, as if the other stood still.
+    """Ascends its own value, as if the other player did not learn.
 
     Source: Foerster et al., LOLA (2018), section 3.
     """
@@ -354,7 +356,7 @@ class SOSConfig(ExactConfig):
 class SOS(ExactLearner):
     """Stable Opponent Shaping: LOLA that stays where naive learning would stay.
 
-    Its share of shaping is that of two players who both learn like this.
+    Its share of shaping is computed as if both players learnt by SOS.
 
     Source: Letcher et al., Stable Opponent Shaping in Differentiable Games (2019).
     """

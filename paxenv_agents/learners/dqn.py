@@ -53,14 +53,15 @@ class DQNConfig(OffPolicyConfig):
 
 @dataclasses.dataclass(frozen=True)
 class DQN(OffPolicy):
-    """Learns action values from replay; acts greedily but for a share epsilon.
+    """Learns action values from replay, and acts epsilon-greedily.
 
     Loss: half the square of Q(s, a) - (r + gamma^n Q'(s', a*)), where a* is the online
-    network's choice (`double`) or the target's own. An end by time is no end: the value
-    of what it led to counts.
+    network's choice (`double`) or the target's own. A time limit is no end: the value
+    of the observation to which it led counts.
 
-    With `huber_delta` large errors count by their size. That is a median, which rare
-    ends do not move: where most steps are paid the same, values grow without end.
+    With `huber_delta` the loss grows linearly with large errors. It is then minimal at
+    a median, which rare ends do not move: where most steps have the same reward, values
+    grow without bound.
 
     Source: Mnih et al., Human-level control through deep reinforcement learning (2015);
     van Hasselt et al., Deep Reinforcement Learning with Double Q-learning (2016).
@@ -153,7 +154,7 @@ class DQN(OffPolicy):
         return jnp.max(self.action_values(state.params["online"], obs), axis=-1)
 
     def targets(self, params: PyTree, batch: Minibatch) -> Float[Array, " batch"]:
-        """Returns what the values of the actions taken should be, `[batch]`."""
+        """Returns the targets of the values of the actions taken, `[batch]`."""
         ahead = self.action_values(params["target"], batch.next_observations)
         if self.config.double:
             choice = self.action_values(params["online"], batch.next_observations)

@@ -104,11 +104,11 @@ def fitted_opponent(
     num_steps: int,
     learning_rate: float,
 ) -> TrainingState:
-    """Returns the model under which the actions seen are the likeliest.
+    """Returns the model under which the observed actions are the most likely.
 
     Minimises the mean of -log pi(action | observation) over the valid steps by Adam,
-    from fresh parameters. States that were never seen stay as they were at first,
-    which is nearly uniform. The value estimates are not fitted.
+    from fresh parameters. In states that were never seen the model keeps its first
+    policy, which is nearly uniform. The value estimates are not fitted.
 
     Args:
         model: An agent for the co-player's seat, for its network.
@@ -140,15 +140,15 @@ def fitted_opponent(
 
 @dataclasses.dataclass(frozen=True)
 class LOLA(PolicyGradient):
-    """Climbs its value at where the co-players' next steps will lead, through them.
+    """Ascends its value at the parameters to which its co-players' next steps lead.
 
     An update has `num_lookaheads` steps of look-ahead: fresh games are played, and
     every co-player that learns takes a plain gradient step on its own DiCE objective.
-    Then more games are played against the co-players of after these steps, and one
-    step of the outer optimiser is taken on the own DiCE objective, whose gradient flows
-    through all of the above. That part of the gradient shapes the co-players. The games
-    are played by the same numbers as the run's, with draws of their own; the experience
-    given to `update` serves opponent modelling alone.
+    Then more games are played against the co-players after these steps, and LOLA's own
+    optimiser takes one step on its own DiCE objective, whose gradient flows through all
+    of the above. That part of the gradient shapes the co-players. The games have the
+    same numbers as the run's, and draws of their own; only opponent modelling reads the
+    experience given to `update`.
 
     Co-players that do not learn take no step. Those that learn must have an `evaluate`
     that is differentiable in their parameters, or be modelled.
@@ -163,7 +163,7 @@ class LOLA(PolicyGradient):
 
     @property
     def privileges(self) -> frozenset[str]:
-        """With opponent modelling it sees no co-player's parameters, only actions."""
+        """With opponent modelling it reads no co-player's parameters, only actions."""
         if self.config.opponent_modelling:
             return frozenset({"trajs", "play"})
         return frozenset({"co_players", "play"})
@@ -203,11 +203,12 @@ class LOLA(PolicyGradient):
         update beyond those given), and `grad_norm`, `learning_rate`.
 
         Args:
-            traj: What was just played; counted, and read by opponent modelling.
+            traj: The experience; its steps are counted, and opponent modelling reads
+                it.
             last_obs: Not used.
             state: The training state; its key is advanced.
             memory: Comes back unchanged.
-            context: Who plays; engines give it.
+            context: The co-players and a way to play; the engine gives it.
 
         Raises:
             ValueError: At trace time, if there is no context, or a learning co-player

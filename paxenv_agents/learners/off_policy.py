@@ -1,4 +1,4 @@
-"""What learners from replay share: warm-up, due gradient steps, target networks."""
+"""Learners from replay: warm-up, due gradient steps, target networks."""
 
 import abc
 import dataclasses
