@@ -1,4 +1,4 @@
-"""What an outer loop came to, as a person reads it."""
+"""The outcome of an outer loop as a table."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ ROWS = {
 
 
 def print_outcome(outcome: OuterOutcome, run_dir: RunDir) -> None:
-    """Prints the evaluation, what was found, and where everything is."""
+    """Prints the evaluation, the results of a search, and the places of files."""
     console = Console(highlight=False)
     console.print(_table(outcome))
     for line in _captions(outcome):

@@ -1,4 +1,4 @@
-"""Pictures of a run: rewards, inner episodes, who cooperates in which state."""
+"""Pictures of a run: rewards, inner episodes, and cooperation by state."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path

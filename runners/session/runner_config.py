@@ -19,11 +19,11 @@ from runners.storage.places import not_empty
 @documented
 @dataclasses.dataclass(frozen=True)
 class RunnerConfig:
-    """How long to train, how often to look, and on which devices.
+    """How long to train, how often to evaluate, log and save, and on which devices.
 
-    What belongs to an algorithm is in its own config. All intervals are in
-    environment steps of all games together, and are due when they are crossed. A
-    value out of range is a ValueError that names it.
+    Options of an algorithm are in its own config. All intervals count environment steps
+    of all games together, and are due when they are crossed. A value out of range is a
+    ValueError that names it.
     """
 
     total_timesteps: Count = option(100_000, "Steps to train for.")
@@ -165,7 +165,7 @@ def check_spaces(
     n_actions: int | None = None,
     action_dim: int | None = None,
 ) -> None:
-    """Raises ValueError if what is given is not what the game has."""
+    """Raises ValueError if given shapes are not those of the game."""
     space = game.observation_space(0)
     found = space.shape or ()
     if obs_shape is not None and tuple(obs_shape) != found:
