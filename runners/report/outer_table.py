@@ -48,7 +48,7 @@ def _table(outcome: OuterOutcome) -> Table:
     columns: dict[str, dict[str, Any]] = {"agent": outcome.evaluation}
     if "best" in outcome.train:
         columns = {"best individual": outcome.evaluation}
-        named = {"retrained": "trained again", "final_mean": "middle of the search"}
+        named = {"retrained": "trained again", "final_mean": "mean of the search"}
         for key, title in named.items():
             if key in outcome.evaluation:
                 columns[title] = outcome.evaluation[key]
@@ -78,7 +78,7 @@ def _found(best: dict[str, Any], center: dict[str, Any]) -> Table:
     table = Table(header_style="bold", show_edge=False, pad_edge=False)
     table.add_column("found", no_wrap=True)
     table.add_column("best", justify="right", no_wrap=True)
-    table.add_column("middle of the search", justify="right", no_wrap=True)
+    table.add_column("mean of the search", justify="right", no_wrap=True)
     for name, value in best["values"].items():
         table.add_row(name, _shown(value), _shown(center["values"][name]))
     return table

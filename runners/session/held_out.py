@@ -65,8 +65,8 @@ def _check_plays(
         others = " and ".join(now.name for _, now in pairs)
         own = " and ".join(before.name for before, _ in pairs)
         raise ConfigError(
-            f"{run.path} is a run of {own}, of whom nobody plays here, but {others}: "
-            "leave one of its agents in, or the run out"
+            f"{run.path} is a run of {own}, none of whom plays here, but {others}: "
+            "keep one of its agents, or leave the run out"
         )
 
 

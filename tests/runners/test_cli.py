@@ -375,7 +375,7 @@ def test_an_evaluation_in_which_no_agent_of_the_run_plays_is_refused(trained, pa
     assert paxrun(*args).exit_code == 0
     result = paxrun(*args, "--agent2", "AllC")
     assert result.exit_code == USAGE
-    assert "of Naive and TitForTat, of whom nobody plays here" in result.stderr
+    assert "of Naive and TitForTat, none of whom plays here" in result.stderr
 
 
 def test_an_evaluation_of_a_run_that_was_stopped_says_so(trained, paxrun, tmp_path):
