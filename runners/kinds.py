@@ -67,7 +67,7 @@ KINDS = {
     for kind in (
         RunnerKind(
             "rl",
-            "trains everybody who learns",
+            "trains all agents that learn",
             """Train agents by reinforcement learning.
 
             EXPERIMENT is a stored one, such as ipd/ppo_v_tft (the default); `paxrun
@@ -103,8 +103,7 @@ KINDS = {
         ),
         RunnerKind(
             "sarl",
-            "trains player 1, to whom the others, who do not learn, are a part of the "
-            "game",
+            "trains player 1, while the others are a part of the game and do not learn",
             """Train one agent by reinforcement learning.
 
             Player 1 learns, in rollouts of agent1.n_steps steps of endless play; the

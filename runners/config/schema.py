@@ -194,7 +194,7 @@ class ExperimentConfig:
     name: str = option(
         "", "Name of the stored experiment, and of the folder under `exp_dir`."
     )
-    description: str = option("", "What is played.")
+    description: str = option("", "What the experiment plays.")
     expected: str = option("", "The expected outcome, in words.")
     source: str = option("", "Where the setting or the expectation comes from.")
     bands: Mapping[str, tuple[float, float]] = option(
@@ -297,7 +297,7 @@ class ExperimentConfig:
     )
     seeds_apart: bool = option(
         False,
-        "Whether every seed is shown by itself: in TensorBoard beside the means over "
+        "Whether every seed is shown separately: in TensorBoard beside the means over "
         "seeds, at Weights & Biases instead of them.",
         page="logging.md",
     )
