@@ -47,7 +47,7 @@ def check_runner(config: ExperimentConfig) -> None:
         config: The experiment, in which agents that are searched are marked by `es`.
     """
     if config.kind.evolves:
-        searched = "is about learning, and with evo it is searched: leave it out"
+        searched = "is about learning, and with evo the agent is searched: leave it out"
         for i, agent in enumerate(config.agents):
             if agent.es is not None:
                 _refuse(config, i, OF_LEARNING, searched)
@@ -73,8 +73,8 @@ def observer(
     parts: list[PayoffShown | BlindGames] = []
     if agent.blind_games > num_games:
         raise ConfigError(
-            f"{where}.blind_games={agent.blind_games} of "
-            f"{counted(num_games, 'game')}: num_envs is how many there are"
+            f"{where}.blind_games={agent.blind_games} is more than the "
+            f"{counted(num_games, 'game')} that num_envs says"
         )
     try:
         if agent.blind_games:
@@ -113,8 +113,8 @@ def sampler(
     for name, value in agent.sample.items():
         if name not in known:
             raise ConfigError(
-                f"{where}.sample: {agent.name} learns with no {name!r}"
-                f"{did_you_mean(name, known)} Its numbers: "
+                f"{where}.sample: {agent.name} has no hyperparameter {name!r}"
+                f"{did_you_mean(name, known)} Its hyperparameters: "
                 f"{', '.join(known) or 'none'}"
             )
         draws[name] = _distribution(f"{where}.sample.{name}", value)
@@ -202,7 +202,7 @@ def self_play(
                     f"{space(player)}, {agent.name} {space(own)}"
                 )
     if not others:
-        raise ConfigError(f"{where}.self_play_trials: it plays everybody already")
+        raise ConfigError(f"{where}.self_play_trials: it plays all players already")
     return others, FadingSelfPlay(agent.self_play_trials)
 
 

@@ -253,7 +253,7 @@ def _optimised(config: ExperimentConfig) -> tuple[ExperimentConfig, OuterOptimis
             if agent.clock == "trial" and written.typed:
                 raise ConfigError(
                     f"agent{i}.clock=trial (from {written}): with evo every trial "
-                    "begins anew, so who learns does so on the clock inner"
+                    "begins anew, so learners need clock=inner"
                 )
         options = evolution.without_leftovers(config)
         agents, outer = evolution.evolution(config.agents, options)
