@@ -14,7 +14,7 @@ from paxenv_agents.agent import Agent
 from paxenv_agents.engine.game_batch import GameBatch, open_games
 from paxenv_agents.engine.lineup import Lineup, Slot
 from paxenv_agents.engine.step import play_step
-from paxenv_agents.strategies.automaton import Automaton
+from paxenv_agents.strategies.memory_one import Automaton
 
 #: The states of a memory-one strategy seen from the other side: CD and DC swap.
 MIRRORED = (0, 2, 1, 3)

@@ -18,7 +18,7 @@ from paxenv.environment import Environment
 from paxenv_agents import agent
 from paxenv_agents.agent import Agent
 from paxenv_agents.registry import PairingError
-from paxenv_agents.strategies import seats
+from paxenv_agents.strategies.memory_one import require_two_actions
 from paxenv_agents.types import MemoryState, TrainingState
 
 
@@ -35,14 +35,14 @@ class TitForTatAmongMany(Agent):
     """
 
     def __post_init__(self) -> None:
-        seats.require_two_actions(self.action_space)
+        require_two_actions(self.action_space)
         num_players(self.observation_space)
 
     @classmethod
     def for_seat(cls, env: Environment, player: int, **fields: Any) -> Self:
         """Refuses a game that does not show the actions of all its players."""
         observation_space = env.observation_space(player)
-        seats.require_two_actions(env.action_space(player))
+        require_two_actions(env.action_space(player))
         seen, seats_taken = num_players(observation_space), agent.num_players(env)
         if seen != seats_taken:
             raise PairingError(
