@@ -2,7 +2,7 @@
 
 import abc
 import dataclasses
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import gymnasium
 import jax
@@ -103,8 +103,7 @@ class ExactLearner(Learner, abc.ABC):
     config: Any = ExactConfig()
     adapts: bool = True
 
-    config_class: ClassVar[Any] = ExactConfig
-    stores_hiddens: ClassVar[str] = "first"
+    hyper: ClassVar[tuple[str, ...]] = ("learning_rate",)
 
     def __post_init__(self) -> None:
         seat, action = self.observation_space, self.action_space
@@ -137,6 +136,10 @@ class ExactLearner(Learner, abc.ABC):
         """
 
     @property
+    def stores_hiddens(self) -> Literal["first"]:
+        return "first"
+
+    @property
     def hidden_size(self) -> int:
         """The logits and two flags."""
         return NUM_LOGITS + 2
@@ -149,10 +152,6 @@ class ExactLearner(Learner, abc.ABC):
         """Returns nothing: its steps need no memory."""
         del params
         return ()
-
-    def initial_hyper(self) -> Hyperparameters:
-        """Returns the traced options as the config sets them."""
-        return self.traced("learning_rate")
 
     def init_memory(
         self, key: Key[Array, ""], hidden: Float[Array, " H"]
@@ -322,10 +321,7 @@ class LOLAExact(ExactLearner):
 
     config: Any = LOLAExactConfig()
 
-    config_class: ClassVar[Any] = LOLAExactConfig
-
-    def initial_hyper(self) -> Hyperparameters:
-        return self.traced("learning_rate", "lookahead_rate")
+    hyper: ClassVar[tuple[str, ...]] = ("learning_rate", "lookahead_rate")
 
     def learnt(
         self, hyper: Hyperparameters, values: Values, params: Params
@@ -363,10 +359,7 @@ class SOS(ExactLearner):
 
     config: Any = SOSConfig()
 
-    config_class: ClassVar[Any] = SOSConfig
-
-    def initial_hyper(self) -> Hyperparameters:
-        return self.traced("learning_rate", "lookahead_rate")
+    hyper: ClassVar[tuple[str, ...]] = ("learning_rate", "lookahead_rate")
 
     def learnt(
         self, hyper: Hyperparameters, values: Values, params: Params
@@ -403,12 +396,9 @@ class POLA(ExactLearner):
 
     config: Any = POLAConfig()
 
-    config_class: ClassVar[Any] = POLAConfig
-
-    def initial_hyper(self) -> Hyperparameters:
-        return self.traced(
-            "learning_rate", "lookahead_rate", "outer_beta", "inner_beta"
-        )
+    hyper: ClassVar[tuple[str, ...]] = (
+        *("learning_rate", "lookahead_rate", "outer_beta", "inner_beta"),
+    )
 
     def learnt(
         self, hyper: Hyperparameters, values: Values, params: Params

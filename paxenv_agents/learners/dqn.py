@@ -18,7 +18,6 @@ from paxenv_agents.networks import feed_forward
 from paxenv_agents.ops import categorical, policy_gradient
 from paxenv_agents.registry import PairingError
 from paxenv_agents.types import (
-    Hyperparameters,
     KeyLike,
     MemoryState,
     Stats,
@@ -63,7 +62,7 @@ class DQN(OffPolicy):
 
     config: DQNConfig = DQNConfig()
 
-    config_class: ClassVar[type[OffPolicyConfig]] = DQNConfig
+    hyper: ClassVar[tuple[str, ...]] = (*OffPolicy.hyper, "epsilon_start")
     arithmetic: ClassVar[tuple[str, ...]] = ("epsilon_end", "epsilon_steps")
 
     def __post_init__(self) -> None:
@@ -105,10 +104,6 @@ class DQN(OffPolicy):
 
     def policy_params(self, params: PyTree) -> PyTree:
         return params["online"]
-
-    def initial_hyper(self) -> Hyperparameters:
-        start = jnp.asarray(self.config.epsilon_start, jnp.float32)
-        return {**super().initial_hyper(), "epsilon_start": start}
 
     def epsilon(self, state: TrainingState) -> Float[Array, ""]:
         """Returns the share of random actions, float32 scalar."""

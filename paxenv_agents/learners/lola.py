@@ -24,7 +24,7 @@ from paxenv_agents import structure
 from paxenv_agents.engine.context import Context
 from paxenv_agents.learners.lookahead import Lookahead, Seat, logit_share
 from paxenv_agents.learners.policy_gradient import PolicyGradient
-from paxenv_agents.networks.options import NetworkConfig
+from paxenv_agents.networks.actor_critic import NetworkConfig
 from paxenv_agents.ops import policy_gradient
 from paxenv_agents.types import (
     Hyperparameters,
@@ -155,9 +155,11 @@ class LOLA(PolicyGradient):
     Foerster, Farquhar et al., DiCE (2018), section 5 (LOLA-DiCE).
     """
 
-    config: LOLAConfig = dataclasses.field(default_factory=LOLAConfig)  # pyright: ignore[reportIncompatibleVariableOverride]
+    config: LOLAConfig = LOLAConfig()  # pyright: ignore[reportIncompatibleVariableOverride]
 
-    config_class: ClassVar[Any] = LOLAConfig
+    hyper: ClassVar[tuple[str, ...]] = (
+        *("learning_rate", "lr_in", "gamma", "value_coeff", "max_grad_norm"),
+    )
 
     @property
     def privileges(self) -> frozenset[str]:
@@ -179,9 +181,7 @@ class LOLA(PolicyGradient):
         del num_steps, num_games
 
     def initial_hyper(self) -> Hyperparameters:
-        return self.traced(
-            "learning_rate", "lr_in", "gamma", "value_coeff", "max_grad_norm"
-        )
+        return self.traced(*self.hyper)
 
     @structure.compiled_method
     def update(

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 import jax
 import jax.numpy as jnp
@@ -11,14 +11,18 @@ from jaxtyping import Array, Float, Int, Num, PyTree
 
 from paxenv import keys
 from paxenv.environment import where
+from paxenv.options import Count, Positive, Share, Weight, Widths, option
 from paxenv_agents import structure
 from paxenv_agents.agent import Game
 from paxenv_agents.learners import learner, minibatches
-from paxenv_agents.learners.config import LearnerConfig
 from paxenv_agents.learners.learner import Learner
-from paxenv_agents.learners.losses import Batch
+from paxenv_agents.learners.losses import Batch, Loss, Plain
 from paxenv_agents.networks import actor_critic, distributions, feed_forward
-from paxenv_agents.networks.actor_critic import ActorCritic, PolicyDistribution
+from paxenv_agents.networks.actor_critic import (
+    ActorCritic,
+    NetworkConfig,
+    PolicyDistribution,
+)
 from paxenv_agents.ops import multistep, policy_gradient
 from paxenv_agents.types import (
     Hyperparameters,
@@ -31,6 +35,71 @@ from paxenv_agents.types import (
 
 
 @dataclasses.dataclass(frozen=True)
+class LearnerConfig(NetworkConfig):
+    """Options that policy-gradient learners share; `PPOConfig` explains each one."""
+
+    learning_rate: Weight = option(
+        3e-4, "Adam's step size at the first optimiser step."
+    )
+    n_steps: Count = option(128, "Steps of a rollout in endless streams (runners).")
+    hidden_sizes: Widths = option(
+        (64, 64), "Widths of hidden layers; `()` is a linear policy."
+    )
+    num_envs: Count | None = option(None, "Games played at once; None: the runner's.")
+    num_epochs: Count = option(4, "Passes over each batch.")
+    num_minibatches: Count = option(4, "Optimiser steps of a pass.")
+    gamma: Share = option(0.99, "Discount of a step.")
+    gae_lambda: Share = option(0.95, "Decay of the advantages' trace.")
+    value_coeff: Weight = option(0.5, "Weight of the value error.")
+    max_grad_norm: Positive | None = option(0.5, "Longest gradient; None: any.")
+    entropy_coeff: Weight = option(0.01, "Weight of the entropy at the start.")
+    entropy_coeff_end: Weight | None = option(
+        None, "Its weight at the end of a line; None: constant."
+    )
+    entropy_coeff_horizon: Count | None = option(
+        None, "Timesteps of that line; None: the planned updates."
+    )
+    learning_rate_end: Weight | None = option(
+        None, "Rate at the last planned step; None: constant."
+    )
+    num_updates: Count | None = option(None, "Planned updates, for lines that need it.")
+    adam_eps: Positive = option(1e-5, "Adam's epsilon.")
+    normalise_advantages: bool = option(
+        True, "Whether advantages get mean 0 and deviation 1."
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "hidden_sizes", tuple(self.hidden_sizes))
+        if self.entropy_coeff_horizon is not None and self.entropy_coeff_end is None:
+            raise ValueError(
+                f"entropy_coeff_horizon={self.entropy_coeff_horizon} needs "
+                "entropy_coeff_end, the weight at its end"
+            )
+
+    @property
+    def num_steps_of_update(self) -> int:
+        """The optimiser steps of an update."""
+        return self.num_epochs * self.num_minibatches
+
+    def check_plan(self) -> None:
+        by_plan = self.learning_rate_end is not None or (
+            self.entropy_coeff_end is not None and self.entropy_coeff_horizon is None
+        )
+        if by_plan and self.num_updates is None:
+            raise ValueError(
+                "learning_rate_end and entropy_coeff_end are reached at the last "
+                "planned update, but num_updates is None: set it in the config, or "
+                "call agent.planned(num_updates)"
+            )
+
+    @property
+    def loss(self) -> Loss:
+        """What an update minimises."""
+        return Plain()
+
+
+@dataclasses.dataclass(frozen=True)
 class PolicyGradient(Learner):
     """A policy and a value that minimise a loss over minibatches, by Adam.
 
@@ -39,10 +108,9 @@ class PolicyGradient(Learner):
 
     Actions are `Discrete`, by a categorical distribution, or a `Box` of floats with
     finite bounds, by normal distributions (`config.action_scale`, `action_bound`).
-    All numbers that may change in training are in `state.hyper`, float32 scalars that
-    schedules, samplers and searches overwrite without a recompilation: `learning_rate`,
-    `entropy_coeff`, `gamma`, `gae_lambda`, `value_coeff`, `max_grad_norm`, those of the
-    loss, and `enabled` (at 0 an update leaves the whole training state as it was).
+    In `state.hyper` are `learning_rate`, `entropy_coeff`, `gamma`, `gae_lambda`,
+    `value_coeff`, `max_grad_norm`, those of the loss, and `enabled` (at 0 an update
+    leaves the whole training state as it was).
 
     Attributes:
         config: Static options.
@@ -52,13 +120,16 @@ class PolicyGradient(Learner):
             the policy mixes them; None: all games of a batch are.
     """
 
-    config: LearnerConfig = dataclasses.field(default_factory=LearnerConfig)
+    config: LearnerConfig = LearnerConfig()
     actor: nn.Module | None = None
     critic: nn.Module | None = None
     _: dataclasses.KW_ONLY
     num_games: int | None = None
 
-    config_class: ClassVar[type[LearnerConfig]] = LearnerConfig
+    hyper: ClassVar[tuple[str, ...]] = (
+        *("learning_rate", "entropy_coeff", "gamma", "gae_lambda"),
+        *("value_coeff", "max_grad_norm"),
+    )
     arithmetic: ClassVar[tuple[str, ...]] = (
         "learning_rate_end",
         "entropy_coeff_end",
@@ -162,7 +233,10 @@ class PolicyGradient(Learner):
 
     def check_batch(self, num_steps: int, num_games: int) -> None:
         """Raises ValueError if a batch `[T, E]` does not split into the minibatches."""
-        minibatches.minibatch_axis(
+        self._minibatch_axis(num_steps, num_games)
+
+    def _minibatch_axis(self, num_steps: int, num_games: int) -> int:
+        return minibatches.minibatch_axis(
             num_steps,
             num_games,
             self.config.num_minibatches,
@@ -173,6 +247,14 @@ class PolicyGradient(Learner):
     def rollout_length(self, num_games: int) -> int:
         del num_games
         return self.config.n_steps
+
+    @property
+    def recurrent(self) -> bool:
+        return self.actor_critic.recurrent
+
+    @property
+    def stores_hiddens(self) -> Literal["all", "first"]:
+        return "first" if self.recurrent else "all"
 
     @property
     def mixes_games(self) -> bool:
@@ -190,14 +272,15 @@ class PolicyGradient(Learner):
     # Acting.
 
     def initial_hyper(self) -> Hyperparameters:
-        return self.traced(
-            *("learning_rate", "entropy_coeff", "gamma", "gae_lambda"),
-            *("value_coeff", "max_grad_norm", *self.config.loss.hyper),
-        )
+        return self.traced(*self.hyper, *self.config.loss.hyper)
 
     def init_params(self, key: KeyLike) -> PyTree:
         """Returns fresh parameters of the network; consumes the key."""
         return self.actor_critic.init(key)
+
+    def policy_params(self, params: PyTree) -> PyTree:
+        """Returns the parameters without those that only the value reads."""
+        return self.actor_critic.policy_params(params)
 
     def init_state(self, key: KeyLike) -> TrainingState:
         self.config.check_plan()
@@ -332,13 +415,7 @@ class PolicyGradient(Learner):
         config.check_plan()
         num_steps, num_games = traj.rewards.shape
         group_size = self.group_size(num_games)
-        axis = minibatches.minibatch_axis(
-            num_steps,
-            num_games,
-            config.num_minibatches,
-            recurrent=self.recurrent,
-            group_size=group_size,
-        )
+        axis = self._minibatch_axis(num_steps, num_games)
         batch = self.make_batch(traj, last_obs, state, memory)
         entropy_coeff = self.entropy_coeff(state)
         order = minibatches.indices(

@@ -69,7 +69,6 @@ class SAC(OffPolicy):
 
     config: SACConfig = SACConfig()
 
-    config_class: ClassVar[type[OffPolicyConfig]] = SACConfig
     arithmetic: ClassVar[tuple[str, ...]] = ("alpha", "target_entropy")
 
     def __post_init__(self) -> None:

@@ -7,7 +7,7 @@ recurrent units and a rule that says when they forget.
 
 import abc
 import dataclasses
-from typing import Any, ClassVar, cast
+from typing import Annotated, Any, ClassVar, cast
 
 import gymnasium
 import jax
@@ -16,19 +16,51 @@ from flax import linen as nn
 from jaxtyping import Array, Float, PyTree
 
 from paxenv import keys, spaces
+from paxenv.options import Count, Widths, check, one_of, option
 from paxenv_agents import structure
 from paxenv_agents.agent import GAMES
-from paxenv_agents.networks import feed_forward
+from paxenv_agents.networks import distributions, feed_forward
 from paxenv_agents.networks.distributions import (
     ActionDistribution,
     Distribution,
     TabularDistribution,
 )
-from paxenv_agents.networks.options import NetworkConfig
 from paxenv_agents.networks.recurrent import Memory, RecurrentActorCritic
 from paxenv_agents.ops.categorical import look_up
 from paxenv_agents.registry import PairingError
 from paxenv_agents.types import KeyLike, Sample
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class NetworkConfig:
+    """Options of networks that all actor-critics have; `PPOConfig` explains each one.
+
+    Their widths, `hidden_sizes`, have a default of each learner's own.
+    """
+
+    activation: feed_forward.Activation = option("tanh", "`tanh`, `relu` or `silu`.")
+    shared_torso: bool = option(False, "One torso with two heads, or two networks.")
+    tabular: bool = option(
+        False, "A row of logits and a value for each observed state."
+    )
+    action_scale: Annotated[str, one_of(*distributions.SCALES)] = option(
+        "state_independent", "Of a Box: a learnt vector, or `softplus` of a head."
+    )
+    action_bound: Annotated[str, one_of(*distributions.BOUNDS)] = option(
+        "squashed", "Of a Box: through tanh, or `scaled` and clipped."
+    )
+    conv_channels: Widths = option(
+        (16, 16), "Of images: channels of each convolution; `()` flattens them."
+    )
+    kernel_size: Count = option(3, "Of images: height and width of the convolutions.")
+
+    def __post_init__(self) -> None:
+        check(self)
+        object.__setattr__(self, "conv_channels", tuple(self.conv_channels))
+
+    def check_plan(self) -> None:
+        """Raises ValueError if something ends with a plan and there is no plan."""
+
 
 #: A policy at some observations: the distribution of the actions.
 PolicyDistribution = ActionDistribution | TabularDistribution
@@ -48,6 +80,8 @@ class ActorCritic(abc.ABC):
     distribution: Distribution
     module: nn.Module
 
+    #: Whether a hidden state goes from step to step.
+    recurrent: ClassVar[bool] = False
     #: Fields of a sample that `evaluate` reads beside observations and actions.
     sequence_fields: ClassVar[tuple[str, ...]] = ()
 
@@ -162,6 +196,7 @@ class Recurrent(ActorCritic):
     memory: Memory
     num_games: int | None = None
 
+    recurrent: ClassVar[bool] = True
     sequence_fields: ClassVar[tuple[str, ...]] = ("hiddens", "valid", "inner_ends")
 
     @property
