@@ -12,6 +12,7 @@ import numpy as np
 from gymnasium.vector import VectorEnv
 from jaxtyping import Array, Float, Int, Key, Num, PyTree
 
+from paxenv import keys
 from paxenv.environment import Environment, native
 from paxenv.params import GameParams
 from paxenv_agents.types import KeyLike, MemoryState, Sample, Stats, TrainingState
@@ -386,10 +387,7 @@ class Agent(metaclass=AgentType):
             key: Consumed; lane i of the memory gets `fold_in(fold_in(key, 2), i)`.
             hidden: `[E, H]`.
         """
-        lanes = jnp.arange(hidden.shape[0])
-        lane_keys = jax.vmap(jax.random.fold_in, (None, 0))(
-            jax.random.fold_in(key, 2), lanes
-        )
+        lane_keys = keys.folds(jax.random.fold_in(key, 2), hidden.shape[0])
         return self.init_state(key), jax.vmap(self.init_memory)(lane_keys, hidden)
 
     def batch_policy(

@@ -132,8 +132,7 @@ def play_fresh(
     Returns:
         For each learning slot a sample of one whole episode, else None.
     """
-    games = jnp.arange(lineup.num_games)
-    lane_keys = jax.vmap(jax.random.fold_in, (None, 0))(key, games)
+    lane_keys = keys.folds(key, lineup.num_games)
     episode_keys = jax.vmap(keys.episode, (0, None))(lane_keys, 0)
     batch = open_games(lineup, params, states, episode_keys)
     batch, steps = play_episode(lineup, params, states, batch, episode_keys)

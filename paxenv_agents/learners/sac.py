@@ -105,9 +105,8 @@ class SAC(OffPolicy):
             jnp.zeros(feed_forward.num_features(self.observation_space)),
             jnp.zeros(self.num_coordinates),
         )
-        critic_keys = jax.vmap(fold, (None, 0))(fold(key, 1), jnp.arange(NUM_CRITICS))
         critics = jax.vmap(lambda k: self._critic.init(k, *example)["params"])(
-            critic_keys
+            keys.folds(fold(key, 1), NUM_CRITICS)
         )
         alpha = 1.0 if self.config.alpha is None else self.config.alpha
         return {

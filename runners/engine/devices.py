@@ -123,8 +123,7 @@ def split_key_across_devices(rng: jax.Array, n_devices: int) -> jax.Array:
         array.
     """
     keys.typed(rng)  # refuses what is no key
-    numbers = jnp.arange(count("n_devices", n_devices))
-    return jax.vmap(jax.random.fold_in, (None, 0))(rng, numbers)
+    return keys.folds(rng, count("n_devices", n_devices))
 
 
 def _requested_cpu_devices() -> int:
