@@ -151,6 +151,11 @@ class Lineup:
         return "trial" if self.env.num_outer_steps == 1 else slot.clock
 
     @property
+    def state_axes(self) -> tuple[int | None, ...]:
+        """For each slot the axis of opponents of its training state."""
+        return tuple(0 if slot.per_opponent else None for slot in self.slots)
+
+    @property
     def roles(self) -> tuple[tuple[int, int], ...]:
         """Pairs (slot, player): each player's own slot, then the slots of self-play."""
         own = tuple((self.slot_of(p), p) for p in range(self.num_players))

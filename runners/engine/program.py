@@ -8,22 +8,28 @@ from typing import Any, Protocol
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from paxenv.keys import of_seed
+from paxenv import keys
 from paxenv.missing import flagged, on_host, restored, stops_at_nan
 from paxenv_agents import structure
 from paxenv_agents.agent import Agent
 from runners.engine import placement, tags
-from runners.engine.experiment import Experiment, RunState, rollout, train_chunk, update
-from runners.engine.lanes import map_axis
+from runners.engine.experiment import (
+    Experiment,
+    RunState,
+    map_axis,
+    rollout,
+    train_chunk,
+    update,
+)
 
 Rows = dict[str, np.ndarray]
 
 
 def run_keys(seed: int, num_seeds: int = 1) -> jax.Array:
     """Returns each seed's run key, `[seeds]`: `fold_in(keys.of_seed(seed), i)`."""
-    root = of_seed(seed)
-    return jax.vmap(jax.random.fold_in, (None, 0))(root, jnp.arange(num_seeds))
+    return keys.folds(keys.of_seed(seed), num_seeds)
 
 
 def evaluation_keys(
@@ -36,8 +42,8 @@ def evaluation_keys(
         num_seeds: Repetitions.
         env_steps: As of `tags.evaluation_key`.
     """
-    keys = run_keys(seed, num_seeds)
-    return jax.vmap(lambda key: tags.evaluation_key(key, env_steps))(keys)
+    evaluated = functools.partial(tags.evaluation_key, env_steps=env_steps)
+    return jax.vmap(evaluated)(run_keys(seed, num_seeds))
 
 
 def initial_state(experiment: Experiment, keys: jax.Array, params: Any) -> RunState:
@@ -196,7 +202,7 @@ class CompiledProgram(StagedProgram):
             self.state = _copied(state)
         else:
             # Compiled, since other processes may hold a part of it.
-            places = placement.of_state(mesh, state)
+            places = _shardings(mesh, state)
             self.state = jax.jit(_copied, out_shardings=places)(state)
         self.iteration = int(np.asarray(state.iteration)[0])
 
@@ -244,7 +250,7 @@ class CompiledProgram(StagedProgram):
         if mesh is None:
             return _chunk
         # The state stays where it lies: the compiler must not move it.
-        stay = (placement.of_state(mesh, self.state), None)
+        stay = (_shardings(mesh, self.state), None)
         return _chunk.with_options(out_shardings=stay)
 
     def compile(self) -> None:
@@ -336,6 +342,28 @@ class CompiledProgram(StagedProgram):
     def agents(self, seed_index: int) -> tuple[Any, ...]:
         """Returns one seed's training states, in the order of the slots."""
         return jax.tree.map(lambda x: x[seed_index], self.state.agents)
+
+
+def _shardings(mesh: Mesh, state: RunState) -> RunState:
+    """Returns the sharding of every leaf of a `RunState` of all seeds.
+
+    Games `[seeds, opponents, games, ...]` are spread, large parameters divided, and
+    everything else lies on every device.
+    """
+    whole = NamedSharding(mesh, PartitionSpec())
+    spread = NamedSharding(mesh, PartitionSpec(None, None, placement.AXES))
+
+    def of_learner(leaf: Any) -> NamedSharding:
+        one_seed = jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype)
+        spec = placement.fsdp_sharding(one_seed, mesh).spec
+        return NamedSharding(mesh, PartitionSpec(None, *spec)) if spec else whole
+
+    placed = jax.tree.map(lambda _: whole, state)
+    agents = jax.tree.map(of_learner, state.outer.agents)
+    return placed.replace(
+        outer=placed.outer.replace(agents=agents),
+        stream=jax.tree.map(lambda _: spread, state.stream),
+    )
 
 
 def _copied(state: RunState) -> RunState:

@@ -24,14 +24,13 @@ from paxenv_agents.engine.lineup import Lineup, Slot
 from paxenv_agents.engine.step import across, play_step
 from paxenv_agents.types import MemoryState
 from runners.engine.devices import count
-from runners.engine.inner_episodes import CURVES
 from runners.engine.program import (
     CompiledProgram,
     evaluation_keys,
     initial_state,
     with_agents,
 )
-from runners.engine.rows import FINITE, finite
+from runners.engine.rows import CURVES, FINITE, finite
 from runners.engine.statistics import EpisodeStats, summarise
 from runners.planning.plan import Plan, evaluation
 from runners.session.models import with_models
@@ -155,7 +154,7 @@ def play_episodes(
     env = env.env if isinstance(env, AutoResetWrapper) else env
     _check_seat(agent, env)
     env_params = params_of(env, env_params)
-    lanes = lane_keys(keys.typed(key), n_episodes)
+    lanes = keys.folds(keys.typed(key), n_episodes)
     episode_keys = jax.vmap(keys.episode, (0, None))(lanes, 0)
     lineup = Lineup(env, (Slot(agent, clock="none"),), n_episodes)
     batch = open_games(lineup, env_params, (state,), episode_keys, evaluates=True)
@@ -304,11 +303,6 @@ def act_on_host(
     agent: Agent, state: Any, obs: Any, memory: MemoryState, key: jax.Array
 ) -> tuple[jax.Array, MemoryState]:
     """Returns (actions, memories after them) of games, whose keys are folded here."""
-    scheduled = memory.replace(key=lane_keys(key, memory.hidden.shape[0]))
+    scheduled = memory.replace(key=keys.folds(key, memory.hidden.shape[0]))
     actions, _, after = agent.batch_policy(state, obs, scheduled)
     return actions, after.replace(key=memory.key)
-
-
-def lane_keys(key: jax.Array, num_games: int) -> jax.Array:
-    """Returns a key for each of some games, `[games]`, folded from one."""
-    return jax.vmap(jax.random.fold_in, (None, 0))(key, jnp.arange(num_games))

@@ -20,8 +20,7 @@ from paxenv_agents.learners import replay
 from paxenv_agents.learners.off_policy import OffPolicy
 from paxenv_agents.learners.replay import HostReplay, Minibatch, Transition
 from paxenv_agents.types import TrainingState
-from runners.engine.experiment import Experiment, RunState, rollout
-from runners.engine.lanes import map_axis
+from runners.engine.experiment import Experiment, RunState, map_axis, rollout
 from runners.engine.program import Rows, StagedProgram, with_agents
 from runners.engine.rows import update_row
 

@@ -12,8 +12,7 @@ from paxenv_agents import structure
 from paxenv_agents.engine.lineup import Slot
 from paxenv_agents.engine.probed import Probed
 from runners.config import ConfigError
-from runners.engine.experiment import Experiment, RunState, rollout
-from runners.engine.lanes import map_axis
+from runners.engine.experiment import Experiment, RunState, map_axis, rollout
 from runners.engine.program import evaluation_keys, initial_state, with_agents
 from runners.planning.plan import Plan
 from runners.session import models
