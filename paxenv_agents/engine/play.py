@@ -150,7 +150,12 @@ def samples_of(
 
 
 def context_of(
-    lineup: Lineup, index: int, params: Any, states: States, samples: Any, **fields: Any
+    lineup: Lineup,
+    index: int,
+    params: PyTree,
+    states: States,
+    samples: tuple[Sample | None, ...],
+    **fields: Any,
 ) -> dict[str, Context]:
     """Returns the keyword `context` of a slot's update, nothing for most agents.
 
@@ -192,12 +197,7 @@ def play_episode(
     def step(batch: GameBatch, nothing: None) -> tuple[GameBatch, Steps]:
         del nothing
         step_keys = jax.vmap(keys.step)(episode_keys, batch.env_state.t)
-
-        def step_games(env_state: Any, actions: Any) -> Any:
-            step_env = jax.vmap(env.step_inner, in_axes=(0, 0, 0, None))
-            return step_env(step_keys, env_state, actions, params)
-
-        played = play_step(lineup, params, states, batch, step_keys, step_games)
+        played = play_step(lineup, params, states, batch, step_keys, env.step_inner)
         info = played.info
         after = counted(lineup, batch, played).replace(
             env_state=played.env_state,

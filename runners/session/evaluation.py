@@ -19,9 +19,14 @@ from paxenv.auto_reset import AutoResetWrapper
 from paxenv.environment import native
 from paxenv_agents import structure
 from paxenv_agents.agent import Agent
-from paxenv_agents.engine.game_batch import GameBatch, open_games
+from paxenv_agents.engine.game_batch import (
+    GameBatch,
+    across,
+    open_games,
+    where_games,
+)
 from paxenv_agents.engine.lineup import Lineup, Slot
-from paxenv_agents.engine.step import across, play_step
+from paxenv_agents.engine.step import play_step
 from paxenv_agents.types import MemoryState
 from runners.engine.devices import count
 from runners.engine.program import (
@@ -191,13 +196,8 @@ def _step(
 ) -> _Games:
     env, batch, old = lineup.env, games.batch, games.stats
     step_keys = jax.vmap(keys.step)(episode_keys, batch.env_state.t)
-
-    def step_games(env_state: Any, actions: Any) -> Any:
-        # After a trial has ended the game stands still, pays 0 and raises no flag.
-        step_env = jax.vmap(env.step, (0, 0, 0, None))
-        return step_env(step_keys, env_state, actions, env_params)
-
-    step = play_step(lineup, env_params, (state,), batch, step_keys, step_games)
+    # After a trial has ended the game stands still, pays 0 and raises no flag.
+    step = play_step(lineup, env_params, (state,), batch, step_keys, env.step)
     valid, done, (reward,) = step.info["valid"], step.done, step.rewards
     broken = valid & _games_with_nan((step.taken, step.memories), valid.shape[0])
     stats = EpisodeStats(
@@ -209,7 +209,8 @@ def _step(
     )
     memories = step.memories
     if env.num_outer_steps > 1:
-        memories = across(lineup, (state,), memories, step.info["inner_done"])
+        crossed = across(lineup, (state,), memories)
+        memories = where_games(step.info["inner_done"], crossed, memories)
     batch = batch.replace(env_state=step.env_state, obs=step.obs, memories=memories)
     return _Games(batch, stats, games.num_steps + 1)
 
