@@ -3,6 +3,7 @@
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 from flax import struct
 from jaxtyping import Array, Key, UInt32
 
@@ -88,6 +89,21 @@ class Sample(NamedTuple):
     valid: Any = None
     inner_ends: Any = None
     final_obs: Any = None
+
+    def with_flags(self) -> "Sample":
+        """Returns the sample with those flags that it may leave out.
+
+        Then every step was played, none was cut, and no inner episode ended.
+        """
+        no = jnp.zeros(self.rewards.shape, bool)
+        usual = {
+            "truncations": no,
+            "final_values": no.astype(jnp.float32),
+            "valid": ~no,
+            "inner_ends": no,
+        }
+        left_out = {n: x for n, x in usual.items() if getattr(self, n) is None}
+        return self._replace(**left_out)
 
 
 #: A key: a typed one, or the two words of an old one.

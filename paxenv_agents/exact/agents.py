@@ -25,7 +25,8 @@ from paxenv.options import (
 from paxenv.params import as_floats
 from paxenv_agents import structure
 from paxenv_agents.exact import gradients, proximal, training
-from paxenv_agents.exact.games import Params, Values, memory_one
+from paxenv_agents.exact.games import memory_one
+from paxenv_agents.exact.training import Method
 from paxenv_agents.learners.learner import Learner
 from paxenv_agents.registry import PairingError
 from paxenv_agents.types import (
@@ -124,15 +125,11 @@ class ExactLearner(Learner, abc.ABC):
         return super().for_seat(env, player, **{"adapts": adapts, **fields})
 
     @abc.abstractmethod
-    def learnt(
-        self, hyper: Hyperparameters, values: Values, params: Params
-    ) -> Float[Array, " logits"]:
-        """Returns the own logits after one step.
+    def method(self, hyper: Hyperparameters) -> Method:
+        """Returns how the own logits are learnt, in the game of player 0's values.
 
         Args:
             hyper: Traced options; the own rate is 0 where nothing is to be learnt.
-            values: The game, un-normalised; player 0 is the learner.
-            params: (own logits, the other's).
         """
 
     @property
@@ -266,7 +263,8 @@ class ExactLearner(Learner, abc.ABC):
         rate = jnp.where(learns, state.hyper["learning_rate"], 0.0)
         params = own, bounded_logits(obs[NUM_LOGITS:])
         values = memory_one(told["payoff"], told["gamma"])
-        after = self.learnt({**state.hyper, "learning_rate": rate}, values, params)
+        method = self.method({**state.hyper, "learning_rate": rate})
+        after = method(values, params, 0)
         return jnp.where(learns, after, own).astype(jnp.float32)
 
 
@@ -291,10 +289,8 @@ class NaiveExact(ExactLearner):
     Source: Foerster et al., LOLA (2018), section 3.
     """
 
-    def learnt(
-        self, hyper: Hyperparameters, values: Values, params: Params
-    ) -> Float[Array, " logits"]:
-        return training.naive(hyper["learning_rate"])(values, params, 0)
+    def method(self, hyper: Hyperparameters) -> Method:
+        return training.naive(hyper["learning_rate"])
 
 
 @documented
@@ -323,13 +319,10 @@ class LOLAExact(ExactLearner):
 
     hyper: ClassVar[tuple[str, ...]] = ("learning_rate", "lookahead_rate")
 
-    def learnt(
-        self, hyper: Hyperparameters, values: Values, params: Params
-    ) -> Float[Array, " logits"]:
-        method = training.lola(
+    def method(self, hyper: Hyperparameters) -> Method:
+        return training.lola(
             hyper["learning_rate"], hyper["lookahead_rate"], self.config.form
         )
-        return method(values, params, 0)
 
 
 @documented
@@ -361,14 +354,11 @@ class SOS(ExactLearner):
 
     hyper: ClassVar[tuple[str, ...]] = ("learning_rate", "lookahead_rate")
 
-    def learnt(
-        self, hyper: Hyperparameters, values: Values, params: Params
-    ) -> Float[Array, " logits"]:
+    def method(self, hyper: Hyperparameters) -> Method:
         config = self.config
-        method = training.sos(
+        return training.sos(
             hyper["learning_rate"], hyper["lookahead_rate"], config.a, config.b
         )
-        return method(values, params, 0)
 
 
 @documented
@@ -400,10 +390,8 @@ class POLA(ExactLearner):
         *("learning_rate", "lookahead_rate", "outer_beta", "inner_beta"),
     )
 
-    def learnt(
-        self, hyper: Hyperparameters, values: Values, params: Params
-    ) -> Float[Array, " logits"]:
-        method = proximal.pola(
+    def method(self, hyper: Hyperparameters) -> Method:
+        return proximal.pola(
             hyper["learning_rate"],
             hyper["lookahead_rate"],
             outer_beta=hyper["outer_beta"],
@@ -411,4 +399,3 @@ class POLA(ExactLearner):
             outer_steps=self.config.outer_steps,
             inner_steps=self.config.inner_steps,
         )
-        return method(values, params, 0)

@@ -75,6 +75,12 @@ class DQN(OffPolicy):
         """The number of actions."""
         return int(self.action_space.n)  # type: ignore[attr-defined]
 
+    @property
+    def _network(self) -> feed_forward.MLPActor:
+        return feed_forward.MLPActor(
+            self.num_actions, self.config.hidden_sizes, self.config.activation
+        )
+
     def action_values(
         self, params: PyTree, observations: PyTree
     ) -> Float[Array, "*batch A"]:
@@ -84,19 +90,13 @@ class DQN(OffPolicy):
             params: Those of one network.
             observations: `[..., *space]`.
         """
-        network = feed_forward.MLPActor(
-            self.num_actions, self.config.hidden_sizes, self.config.activation
-        )
         values: Any = feed_forward.apply(
-            network, params, observations, self.observation_space
+            self._network, params, observations, self.observation_space
         )
         return values
 
     def init_params(self, key: KeyLike) -> PyTree:
-        network = feed_forward.MLPActor(
-            self.num_actions, self.config.hidden_sizes, self.config.activation
-        )
-        online = feed_forward.init(network, key, self.observation_space)
+        online = feed_forward.init(self._network, key, self.observation_space)
         return {"online": online, "target": jax.tree.map(jnp.copy, online)}
 
     def init_opt_state(self, params: PyTree) -> PyTree:

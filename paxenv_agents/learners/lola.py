@@ -116,9 +116,7 @@ def fitted_opponent(
         learning_rate: Its step size.
     """
     state = model.init_state(key)
-    weights = jnp.ones(seen.rewards.shape, jnp.float32)
-    if seen.valid is not None:
-        weights = seen.valid.astype(jnp.float32)
+    weights = seen.with_flags().valid.astype(jnp.float32)
     optimiser = optax.adam(learning_rate)
 
     def loss(params: PyTree) -> jax.Array:
@@ -228,9 +226,7 @@ class LOLA(PolicyGradient):
         params, opt_state, norm = self.descended(
             state.hyper, state.params, state.opt_state, grads, rate
         )
-        steps = jnp.sum(jnp.ones(traj.rewards.shape, jnp.int32))
-        if traj.valid is not None:
-            steps = jnp.sum(traj.valid, dtype=jnp.int32)
+        steps = jnp.sum(traj.with_flags().valid, dtype=jnp.int32)
         learnt = state.replace(
             params=params,
             opt_state=opt_state,

@@ -366,9 +366,7 @@ class PolicyGradient(Learner):
 
         The advantages are normalised here, once, over the valid steps of the batch.
         """
-        no = jnp.zeros(traj.rewards.shape, bool)
-        valid = ~no if traj.valid is None else traj.valid
-        values = traj.behavior_values
+        traj, values = traj.with_flags(), traj.behavior_values
         advantages = multistep.generalised_advantages(
             traj.rewards.astype(jnp.float32),
             values,
@@ -376,15 +374,11 @@ class PolicyGradient(Learner):
             state.hyper["gamma"],
             state.hyper["gae_lambda"],
             terminated=traj.dones,
-            truncated=no if traj.truncations is None else traj.truncations,
-            final_values=(
-                jnp.zeros_like(values)
-                if traj.final_values is None
-                else traj.final_values
-            ),
-            valid=valid,
+            truncated=traj.truncations,
+            final_values=traj.final_values,
+            valid=traj.valid,
         )
-        weights = valid.astype(jnp.float32)
+        weights = traj.valid.astype(jnp.float32)
         targets = advantages + values
         if self.config.normalise_advantages:
             advantages = policy_gradient.normalise(advantages, weights)

@@ -97,11 +97,8 @@ def transitions(sample: Sample, last_obs: PyTree) -> Transition:
     """
     if sample.final_obs is None:
         raise ValueError("replay needs Sample.final_obs: what each step led to")
-    no = jnp.zeros(sample.rewards.shape, bool)
-    cut = no if sample.truncations is None else sample.truncations
-    valid = ~no if sample.valid is None else sample.valid
-    ends = sample.dones | cut
-    crosses = no if sample.inner_ends is None else sample.inner_ends & ~ends
+    sample = sample.with_flags()
+    ends = sample.dones | sample.truncations
     return Transition(
         observations=sample.observations,
         actions=sample.actions,
@@ -109,11 +106,11 @@ def transitions(sample: Sample, last_obs: PyTree) -> Transition:
         dones=sample.dones,
         ends=ends,
         next_observations=_select(
-            crosses,
-            _acted_on_next(sample.observations, last_obs, valid),
+            sample.inner_ends & ~ends,
+            _acted_on_next(sample.observations, last_obs, sample.valid),
             sample.final_obs,
         ),
-        valid=valid,
+        valid=sample.valid,
     )
 
 
