@@ -11,6 +11,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Num, PyTree
 
 from paxenv import keys, registry, spaces
+from paxenv.environment import Environment
 from paxenv.single_player import CO_PLAYER_SEED, SinglePlayer
 from paxenv_agents import weights
 from paxenv_agents.agent import Agent
@@ -86,7 +87,7 @@ def make_single_player(
     opponent: Any,
     opponent_learns: bool = False,
     **options: Any,
-) -> tuple[Any, Any]:
+) -> tuple[Environment | SinglePlayer, PyTree]:
     """Makes a game and seats opponents, so that one player is left.
 
     Args:
@@ -128,7 +129,9 @@ def make_single_player(
     return single, single.make_params(params, states)
 
 
-def resolve(opponent: Any, env: Any, player: int) -> tuple[Any, Any]:
+def resolve(
+    opponent: Any, env: Environment, player: int
+) -> tuple[Agent, TrainingState]:
     """Returns (agent, training state) of the opponent at one seat.
 
     Raises:

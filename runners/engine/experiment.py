@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from flax import struct
 from jax import core
 from jax.sharding import Mesh
-from jaxtyping import Array, Int, Key
+from jaxtyping import Array, Int, Key, PyTree
 
 from paxenv import keys, missing, scalars
 from paxenv.environment import Environment
@@ -43,7 +43,7 @@ class RunState(struct.PyTreeNode):
 
     iteration: jax.Array
     key: jax.Array
-    params: Any
+    params: PyTree
     outer: OuterState
     stream: Any = ()
     starts: tuple[Any, ...] = ()
@@ -182,7 +182,7 @@ class Experiment:
         trials = self.outer.num_trials
         return steps * self.num_games * self.num_opponents * trials
 
-    def init(self, run_key: jax.Array, params: Any) -> RunState:
+    def init(self, run_key: Key[Array, ""], params: PyTree) -> RunState:
         """Returns the state before the first iteration; shares no buffer with `params`.
 
         Args:
@@ -196,7 +196,7 @@ class Experiment:
         return self.begin(run_key, params, agents)
 
     def begin(
-        self, run_key: jax.Array, params: Any, agents: tuple[TrainingState, ...]
+        self, run_key: Key[Array, ""], params: PyTree, agents: tuple[TrainingState, ...]
     ) -> RunState:
         """Returns the state before the first iteration of agents that are given.
 
@@ -386,7 +386,7 @@ def _fresh(
     return one(jnp.zeros((), jnp.int32))
 
 
-def trial_params(experiment: Experiment, state: RunState) -> tuple[Any, int | None]:
+def trial_params(experiment: Experiment, state: RunState) -> tuple[PyTree, int | None]:
     """Returns (the game's numbers in the next trial, their axis of opponents).
 
     The draw depends on the run, the trial and the opponent, on nothing else: members

@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 import jax
 import numpy as np
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
+from jaxtyping import PyTree
 
 from paxenv import platforms
 from paxenv.wording import counted
@@ -89,7 +90,9 @@ def batch_sharding(mesh: Mesh) -> NamedSharding:
     return NamedSharding(mesh, PartitionSpec(AXES))
 
 
-def fsdp_sharding(pytree: Any, mesh: Mesh, min_size_mbytes: float = 4) -> Any:
+def fsdp_sharding(
+    pytree: PyTree, mesh: Mesh, min_size_mbytes: float = 4
+) -> PyTree[NamedSharding]:
     """Returns the sharding of every leaf of parameters, by `fsdp_spec`.
 
     Args:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Protocol
 import jax
 import jax.numpy as jnp
 from jax.sharding import Mesh
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 
 from paxenv import spaces
 from paxenv_agents import structure
@@ -64,14 +64,14 @@ def _used(agent: Agent) -> tuple[bool, ...]:
     return used
 
 
-def taken(agent: Agent, params: Any) -> Leaves:
+def taken(agent: Agent, params: PyTree) -> Leaves:
     """Returns the searched leaves of an agent's parameters."""
     used = used_by_policy(agent)
     leaves = jax.tree.leaves(params)
     return [leaf for leaf, u in zip(leaves, used, strict=True) if u]
 
 
-def with_searched(agent: Agent, params: Any, searched: Leaves) -> Any:
+def with_searched(agent: Agent, params: PyTree, searched: Leaves) -> PyTree:
     """Returns an agent's parameters with other searched leaves."""
     used = used_by_policy(agent)
     leaves, tree = jax.tree.flatten(params)
@@ -85,11 +85,6 @@ def shapes(agent: Agent) -> Leaves:
     """Returns the shapes of the searched leaves of an agent's parameters."""
     params = jax.eval_shape(agent.init_state, jax.random.key(0)).params
     return taken(agent, params)
-
-
-def num_searched(agent: Agent) -> int:
-    """Returns how many numbers a search has to find."""
-    return sum(leaf.size for leaf in shapes(agent))
 
 
 def names(agent: Agent) -> tuple[str, ...]:

@@ -9,11 +9,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from jaxtyping import PyTree
 
 from paxenv import keys
 from paxenv.missing import flagged, on_host, restored, stops_at_nan
 from paxenv_agents import structure
 from paxenv_agents.agent import Agent
+from paxenv_agents.types import TrainingState
 from runners.engine import placement, tags
 from runners.engine.experiment import (
     Experiment,
@@ -46,7 +48,7 @@ def evaluation_keys(
     return jax.vmap(evaluated)(run_keys(seed, num_seeds))
 
 
-def initial_state(experiment: Experiment, keys: jax.Array, params: Any) -> RunState:
+def initial_state(experiment: Experiment, keys: jax.Array, params: PyTree) -> RunState:
     """Returns the state before the first iteration, leaves `[seeds, ...]`.
 
     Args:
@@ -59,7 +61,7 @@ def initial_state(experiment: Experiment, keys: jax.Array, params: Any) -> RunSt
 
 
 @structure.jit("experiment")
-def _init(experiment: Experiment, keys: jax.Array, params: Any) -> RunState:
+def _init(experiment: Experiment, keys: jax.Array, params: PyTree) -> RunState:
     return map_axis(experiment.init, (0, None), keys.shape[0])(keys, params)
 
 
@@ -95,7 +97,7 @@ class Program(Protocol):
         """Runs iterations and returns their metrics, `[seeds, iterations]`."""
         ...
 
-    def arrays(self) -> Any:
+    def arrays(self) -> PyTree:
         """Returns everything that it goes on from, a pytree of arrays."""
         ...
 
@@ -103,7 +105,7 @@ class Program(Protocol):
         """Returns what of it is no array, as JSON: nothing, unless it is said."""
         return {}
 
-    def template(self, about: Mapping[str, Any]) -> Any:
+    def template(self, about: Mapping[str, Any]) -> PyTree:
         """Returns what `arrays` looks like, to read it from a file.
 
         Args:
@@ -112,7 +114,7 @@ class Program(Protocol):
         del about
         return self.arrays()
 
-    def restore(self, arrays: Any, about: Mapping[str, Any]) -> None:
+    def restore(self, arrays: PyTree, about: Mapping[str, Any]) -> None:
         """Goes on from what `arrays` and `about` returned."""
         ...
 
@@ -135,11 +137,11 @@ class StagedProgram(Program, Protocol):
         """Environment steps of one seed so far."""
         return self.iteration * self.steps_per_iteration
 
-    def arrays(self) -> Any:
+    def arrays(self) -> PyTree:
         """Returns the state."""
         return self.state
 
-    def restore(self, arrays: Any, about: Mapping[str, Any]) -> None:
+    def restore(self, arrays: PyTree, about: Mapping[str, Any]) -> None:
         """Goes on from the state that was saved."""
         del about
         self.load(arrays)
@@ -166,7 +168,7 @@ class StagedProgram(Program, Protocol):
         """Goes on from another state; its buffers are copied."""
         ...
 
-    def set_agents(self, states: dict[int, Any]) -> None:
+    def set_agents(self, states: dict[int, TrainingState]) -> None:
         """Puts other training states into slots, leaves `[seeds, ...]`."""
         ...
 
@@ -320,7 +322,7 @@ class CompiledProgram(StagedProgram):
         self.iteration += 1
         return {k: v[:, None] for k, v in on_host(row).items()}
 
-    def set_agents(self, states: dict[int, Any]) -> None:
+    def set_agents(self, states: dict[int, TrainingState]) -> None:
         """Puts other training states into slots, also between the two stages.
 
         Args:
@@ -339,7 +341,7 @@ class CompiledProgram(StagedProgram):
             outer=self._played.outer.replace(agents=agents),
         )
 
-    def agents(self, seed_index: int) -> tuple[Any, ...]:
+    def agents(self, seed_index: int) -> tuple[TrainingState, ...]:
         """Returns one seed's training states, in the order of the slots."""
         return jax.tree.map(lambda x: x[seed_index], self.state.agents)
 
@@ -402,7 +404,7 @@ def _with_stats(played: Any, change: Callable[[Any], Any]) -> Any:
     return played._replace(play=play._replace(stats=change(play.stats)))
 
 
-def with_agents(state: RunState, states: dict[int, Any]) -> RunState:
+def with_agents(state: RunState, states: dict[int, TrainingState]) -> RunState:
     """Returns the state with other training states in some slots.
 
     Buffers are shared with what is given; a `CompiledProgram` copies them.
