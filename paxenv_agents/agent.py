@@ -15,7 +15,15 @@ from jaxtyping import Array, Float, Int, Key, Num, PyTree
 from paxenv import keys
 from paxenv.environment import Environment, native
 from paxenv.params import GameParams
-from paxenv_agents.types import KeyLike, MemoryState, Sample, Stats, TrainingState
+from paxenv_agents.types import (
+    Acted,
+    KeyLike,
+    MemoryState,
+    Sample,
+    Stats,
+    Terms,
+    TrainingState,
+)
 
 #: Where an agent sits: a native game, or a plain or vector environment of Gymnasium.
 Game = Environment | gymnasium.Env | VectorEnv
@@ -271,9 +279,7 @@ class Agent(metaclass=AgentType):
         return self.init_state(key), memory
 
     @abc.abstractmethod
-    def policy(
-        self, state: TrainingState, obs: PyTree, memory: MemoryState
-    ) -> tuple[Num[Array, "*action"], TrainingState, MemoryState]:
+    def policy(self, state: TrainingState, obs: PyTree, memory: MemoryState) -> Acted:
         """Chooses one action and returns (action, state unchanged, memory)."""
 
     def value(
@@ -283,9 +289,7 @@ class Agent(metaclass=AgentType):
         del state, obs, memory
         return jnp.zeros((), jnp.float32)
 
-    def evaluate(
-        self, state: TrainingState, sample: Sample
-    ) -> tuple[Float[Array, "T E"], Float[Array, "T E"], Float[Array, "T E"]]:
+    def evaluate(self, state: TrainingState, sample: Sample) -> Terms:
         """Returns (log_probs, values, entropies), each `[T, E]`, of a sample.
 
         Pure and differentiable in `state.params`; equal to the stored behaviour as

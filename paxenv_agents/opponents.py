@@ -8,7 +8,7 @@ from typing import Any
 import gymnasium
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Num, PyTree
+from jaxtyping import PyTree
 
 from paxenv import keys, registry, spaces
 from paxenv.environment import Environment
@@ -18,7 +18,7 @@ from paxenv_agents.agent import Agent
 from paxenv_agents.engine import learning_co_players
 from paxenv_agents.engine.one_of import OneOf
 from paxenv_agents.registry import make_agent
-from paxenv_agents.types import MemoryState, TrainingState
+from paxenv_agents.types import Acted, MemoryState, TrainingState
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,9 +54,7 @@ class FromFunction(Agent):
                 f"{self.action_space} needs whole numbers"
             )
 
-    def policy(
-        self, state: TrainingState, obs: PyTree, memory: MemoryState
-    ) -> tuple[Num[Array, "*action"], TrainingState, MemoryState]:
+    def policy(self, state: TrainingState, obs: PyTree, memory: MemoryState) -> Acted:
         action = self.function(obs, keys.fold_in(memory.key, 0))
         after = memory.replace(key=keys.fold_in(memory.key, 1))
         return jnp.asarray(action, spaces.dtype_of(self.action_space)), state, after

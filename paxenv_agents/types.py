@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 from flax import struct
-from jaxtyping import Array, Key, UInt32
+from jaxtyping import Array, Float, Key, Num, UInt32
 
 
 class TrainingState(struct.PyTreeNode):
@@ -111,3 +111,7 @@ KeyLike = Key[Array, ""] | UInt32[Array, "2"]
 Stats = dict[str, jax.Array]
 #: Numbers of a learner that may change from update to update, float32 scalars by name.
 Hyperparameters = dict[str, jax.Array]
+#: What `policy` returns: an action, the training state as it was, and the memory.
+Acted = tuple[Num[Array, "*action"], TrainingState, MemoryState]
+#: What `evaluate` returns and losses read: log-probabilities, values and entropies.
+Terms = tuple[Float[Array, "T E"], Float[Array, "T E"], Float[Array, "T E"]]

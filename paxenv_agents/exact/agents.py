@@ -8,7 +8,7 @@ import gymnasium
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, Key, Num, PyTree
+from jaxtyping import Array, Float, Int, Key, PyTree
 
 from paxenv import payoffs, spaces
 from paxenv.environment import Environment
@@ -30,11 +30,13 @@ from paxenv_agents.exact.training import Method
 from paxenv_agents.learners.learner import Learner
 from paxenv_agents.registry import PairingError
 from paxenv_agents.types import (
+    Acted,
     Hyperparameters,
     KeyLike,
     MemoryState,
     Sample,
     Stats,
+    Terms,
     TrainingState,
 )
 
@@ -186,9 +188,7 @@ class ExactLearner(Learner, abc.ABC):
         return memory.replace(extras=extras)
 
     @structure.compiled_method
-    def policy(
-        self, state: TrainingState, obs: PyTree, memory: MemoryState
-    ) -> tuple[Num[Array, "*action"], TrainingState, MemoryState]:
+    def policy(self, state: TrainingState, obs: PyTree, memory: MemoryState) -> Acted:
         """Learns from the last pair, if there is one, and plays the logits.
 
         The action is clipped to its Box; the logits are not.
@@ -213,9 +213,7 @@ class ExactLearner(Learner, abc.ABC):
         """Keeps the logits; the opening observation shows no pair to learn from."""
         return memory.replace(hidden=memory.hidden.at[SEEN].set(0.0))
 
-    def evaluate(
-        self, state: TrainingState, sample: Sample
-    ) -> tuple[Float[Array, "T E"], Float[Array, "T E"], Float[Array, "T E"]]:
+    def evaluate(self, state: TrainingState, sample: Sample) -> Terms:
         """Returns zeros: the policy draws nothing and estimates no value."""
         del state
         zeros = jnp.zeros_like(sample.behavior_log_probs)

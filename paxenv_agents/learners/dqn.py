@@ -7,7 +7,7 @@ import gymnasium
 import jax
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Float, Key, Num, PyTree
+from jaxtyping import Array, Float, Key, PyTree
 
 from paxenv import keys, spaces
 from paxenv.options import Count, Positive, Share, documented, option
@@ -17,12 +17,7 @@ from paxenv_agents.learners.replay import Minibatch
 from paxenv_agents.networks import feed_forward
 from paxenv_agents.ops import categorical, policy_gradient
 from paxenv_agents.registry import PairingError
-from paxenv_agents.types import (
-    KeyLike,
-    MemoryState,
-    Stats,
-    TrainingState,
-)
+from paxenv_agents.types import Acted, KeyLike, MemoryState, Stats, TrainingState
 
 
 @documented
@@ -112,9 +107,7 @@ class DQN(OffPolicy):
         line = learner.linear(state.hyper["epsilon_start"], config.epsilon_end, share)
         return jnp.where(self.warming_up(state), 1.0, line)
 
-    def policy(
-        self, state: TrainingState, obs: PyTree, memory: MemoryState
-    ) -> tuple[Num[Array, "*action"], TrainingState, MemoryState]:
+    def policy(self, state: TrainingState, obs: PyTree, memory: MemoryState) -> Acted:
         """Chooses one action and returns (action, state, memory).
 
         Draws from `fold_in(memory.key, 0)`. `memory.extras` holds the log-probability

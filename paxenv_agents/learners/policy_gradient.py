@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal, Self
 import jax
 import jax.numpy as jnp
 from flax import linen as nn
-from jaxtyping import Array, Float, Int, Num, PyTree
+from jaxtyping import Array, Float, Int, PyTree
 
 from paxenv import keys
 from paxenv.environment import where
@@ -25,11 +25,13 @@ from paxenv_agents.networks.actor_critic import (
 )
 from paxenv_agents.ops import multistep, policy_gradient
 from paxenv_agents.types import (
+    Acted,
     Hyperparameters,
     KeyLike,
     MemoryState,
     Sample,
     Stats,
+    Terms,
     TrainingState,
 )
 
@@ -309,9 +311,7 @@ class PolicyGradient(Learner):
         """Returns (policy, value, next hidden) at one observation."""
         return self.actor_critic.forward(params, obs, hidden)
 
-    def policy(
-        self, state: TrainingState, obs: PyTree, memory: MemoryState
-    ) -> tuple[Num[Array, "*action"], TrainingState, MemoryState]:
+    def policy(self, state: TrainingState, obs: PyTree, memory: MemoryState) -> Acted:
         """Chooses one action and returns (action in its space, state, memory).
 
         Draws from `fold_in(memory.key, 0)`. `memory.extras` holds the log-probability
@@ -341,9 +341,7 @@ class PolicyGradient(Learner):
         obs, memory = (actor_critic.in_groups(x, size) for x in (obs, memory))
         return values(state, obs, memory).reshape(num_games)
 
-    def evaluate(
-        self, state: TrainingState, sample: Sample
-    ) -> tuple[Float[Array, "T E"], Float[Array, "T E"], Float[Array, "T E"]]:
+    def evaluate(self, state: TrainingState, sample: Sample) -> Terms:
         return self.actor_critic.evaluate(state.params, sample)
 
     # Learning.

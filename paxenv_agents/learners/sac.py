@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import jax
 import jax.numpy as jnp
 from flax import linen as nn
-from jaxtyping import Array, Float, Key, Num, PyTree
+from jaxtyping import Array, Float, Key, PyTree
 
 from paxenv import keys, spaces
 from paxenv.options import Positive, Real, documented, option
@@ -15,7 +15,7 @@ from paxenv_agents.learners.replay import Minibatch
 from paxenv_agents.networks import distributions, feed_forward
 from paxenv_agents.ops import gaussian, policy_gradient
 from paxenv_agents.registry import PairingError
-from paxenv_agents.types import KeyLike, MemoryState, Stats, TrainingState
+from paxenv_agents.types import Acted, KeyLike, MemoryState, Stats, TrainingState
 
 NUM_CRITICS = 2
 
@@ -136,9 +136,7 @@ class SAC(OffPolicy):
         )
         return outputs
 
-    def policy(
-        self, state: TrainingState, obs: PyTree, memory: MemoryState
-    ) -> tuple[Num[Array, "*action"], TrainingState, MemoryState]:
+    def policy(self, state: TrainingState, obs: PyTree, memory: MemoryState) -> Acted:
         """Chooses one action and returns (action in its Box, state, memory).
 
         Draws from `fold_in(memory.key, 0)`. `memory.extras` holds the log-density of

@@ -28,7 +28,7 @@ from paxenv_agents.networks.distributions import (
 from paxenv_agents.networks.recurrent import Memory, RecurrentActorCritic
 from paxenv_agents.ops.categorical import look_up
 from paxenv_agents.registry import PairingError
-from paxenv_agents.types import KeyLike, Sample
+from paxenv_agents.types import KeyLike, Sample, Terms
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -125,9 +125,7 @@ class ActorCritic(abc.ABC):
     ) -> tuple[PolicyDistribution, Float[Array, "T E"]]:
         """Returns (policy, values), both `[T, E]`, of experience."""
 
-    def evaluate(
-        self, params: PyTree, sample: Sample
-    ) -> tuple[Float[Array, "T E"], Float[Array, "T E"], Float[Array, "T E"]]:
+    def evaluate(self, params: PyTree, sample: Sample) -> Terms:
         """Returns (log_probs, values, entropies), each `[T, E]`, of experience."""
         policy, values = self.outputs(params, sample)
         return policy.log_prob(sample.actions), values, policy.entropy()
@@ -232,9 +230,7 @@ class Recurrent(ActorCritic):
         return ActionDistribution(self.distribution, outputs), value, after
 
     @structure.compiled_method
-    def evaluate(
-        self, params: PyTree, sample: Sample
-    ) -> tuple[Float[Array, "T E"], Float[Array, "T E"], Float[Array, "T E"]]:
+    def evaluate(self, params: PyTree, sample: Sample) -> Terms:
         """Returns (log_probs, values, entropies), each `[T, E]`, of a sequence.
 
         Reads `hiddens[0]`, `valid` and `inner_ends`. Where a step was not played the

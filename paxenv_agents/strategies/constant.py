@@ -7,7 +7,7 @@ import gymnasium
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Num, PyTree
+from jaxtyping import PyTree
 
 from paxenv import keys, spaces
 from paxenv.environment import Environment
@@ -15,7 +15,7 @@ from paxenv_agents.agent import Agent, num_players
 from paxenv_agents.registry import PairingError
 from paxenv_agents.strategies import memory_one
 from paxenv_agents.strategies.memory_one import Automaton
-from paxenv_agents.types import MemoryState, TrainingState
+from paxenv_agents.types import Acted, MemoryState, TrainingState
 
 NUM_LOGITS = 5
 
@@ -59,9 +59,7 @@ class Constant(Agent):
         """One state."""
         return Automaton(outputs=(self.action,), transitions=((0, 0),))
 
-    def policy(
-        self, state: TrainingState, obs: PyTree, memory: MemoryState
-    ) -> tuple[Num[Array, "*action"], TrainingState, MemoryState]:
+    def policy(self, state: TrainingState, obs: PyTree, memory: MemoryState) -> Acted:
         return jnp.asarray(self.action, jnp.int32), state, memory
 
 
@@ -92,9 +90,7 @@ class ConstantLogits(Agent):
         if len(self.logits) != NUM_LOGITS:
             raise ValueError(f"expected {NUM_LOGITS} logits, got {self.logits}")
 
-    def policy(
-        self, state: TrainingState, obs: PyTree, memory: MemoryState
-    ) -> tuple[Num[Array, "*action"], TrainingState, MemoryState]:
+    def policy(self, state: TrainingState, obs: PyTree, memory: MemoryState) -> Acted:
         space = self.action_space
         assert isinstance(space, gymnasium.spaces.Box)
         action = np.clip(np.asarray(self.logits, space.dtype), space.low, space.high)
@@ -126,9 +122,7 @@ class Random(Agent):
         memory_one.require_two_actions(self.action_space)
         return (0.5,) * memory_one.MEMORY_ONE_STATES
 
-    def policy(
-        self, state: TrainingState, obs: PyTree, memory: MemoryState
-    ) -> tuple[Num[Array, "*action"], TrainingState, MemoryState]:
+    def policy(self, state: TrainingState, obs: PyTree, memory: MemoryState) -> Acted:
         space = self.action_space
         if isinstance(space, gymnasium.spaces.Box):
             share = self._shares(memory.key, space)

@@ -9,12 +9,12 @@ import dataclasses
 import gymnasium
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Num, PyTree
+from jaxtyping import PyTree
 
 from paxenv import keys, spaces
 from paxenv_agents.agent import Agent
 from paxenv_agents.registry import PairingError
-from paxenv_agents.types import MemoryState, TrainingState
+from paxenv_agents.types import Acted, MemoryState, TrainingState
 
 #: After CC, CD, DC and DD, and at the start.
 MEMORY_ONE_STATES = 5
@@ -111,9 +111,7 @@ class MemoryOneRule(Agent):
         transitions = tuple((2 * own, 2 * own + 1) for own in outputs)
         return Automaton(outputs, transitions, initial=len(outputs) - 1)
 
-    def policy(
-        self, state: TrainingState, obs: PyTree, memory: MemoryState
-    ) -> tuple[Num[Array, "*action"], TrainingState, MemoryState]:
+    def policy(self, state: TrainingState, obs: PyTree, memory: MemoryState) -> Acted:
         seen = spaces.decode_state(obs, self.observation_space)
         if self.greedy or self.deterministic:
             # A select of constants; a gather of five numbers is slower on a CPU.
