@@ -15,7 +15,7 @@ from paxenv.options import (
     one_of,
     option,
 )
-from paxenv.registry import closest
+from paxenv.suggestions import suggestion
 from runners.search import strategies
 from runners.search.dims import PARAMETERS, Target, dims_of, target_of
 from runners.search.options import AUTO
@@ -136,8 +136,7 @@ def search_key(name: str) -> str:
     own = aliases.get(name, name)
     if own in known:
         return own
-    near = closest(name, [*known, *aliases])
-    hint = f"; did you mean {near[0]!r}?" if near else "."
+    hint = suggestion(name, [*known, *aliases])
     raise ValueError(
         f"search has no option {name!r}{hint} Its options: {', '.join(known)}"
     )

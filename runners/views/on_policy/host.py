@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 
+from paxenv import keys
 from paxenv.missing import flagged, on_host
 from paxenv_agents import structure
 from paxenv_agents.agent import Agent
@@ -25,7 +26,7 @@ from runners.engine.outer import OuterState
 from runners.engine.program import Rows, StagedProgram, run_keys, with_agents
 from runners.engine.rows import LATEST, WINDOW, update_row
 from runners.engine.tags import AGENTS, LANES
-from runners.session.evaluation import act_on_host, lane_keys
+from runners.session.evaluation import act_on_host
 
 _PARTS = {"reward_components": "reward_components", "log": "env"}
 
@@ -359,7 +360,7 @@ class HostProgram(StagedProgram):
             return self._memory
         # A run that goes on does not see the games of its beginning again.
         self._obs, _ = self.env.reset(seed=self._seed + self.iteration)
-        lanes = lane_keys(jax.random.fold_in(key, self.num_steps), self.num_games)
+        lanes = keys.folds(jax.random.fold_in(key, self.num_steps), self.num_games)
         hidden = self.agent.init_hidden(self.num_games)
         memory = jax.vmap(self.agent.init_memory)(lanes, hidden)
         memory = self.agent.batch_reset(memory, True)
