@@ -91,7 +91,7 @@ if TYPE_CHECKING:
     )
     from runners.views.outer_loops.es_runner import ESRunner
     from runners.views.outer_loops.handle import AgentHandle
-    from runners.views.outer_loops.hooks import Hook
+    from runners.views.outer_loops.inner_loop import Hook
     from runners.views.outer_loops.outer_runner import OnlineRunner, OuterRunner
 
 _LAZY = {
@@ -111,7 +111,7 @@ _LAZY = {
     "ExperimentConfig": "runners.config",
     "Frozen": "runners.engine.outer",
     "Gradient": "runners.engine.outer",
-    "Hook": "runners.views.outer_loops.hooks",
+    "Hook": "runners.views.outer_loops.inner_loop",
     "KeyedActFn": "runners.views.act_functions",
     "Lineup": "paxenv_agents.engine.lineup",
     "MemoryState": "paxenv_agents.types",

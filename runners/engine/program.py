@@ -62,7 +62,7 @@ class Program(Protocol):
 
     Loops and checkpoints ask for no more. Training (`StagedProgram`), an inner loop
     (`runners.AgentHandle`) and the generations around it
-    (`runners.views.outer_loops.generations`) are such programs.
+    (`runners.views.outer_loops.es_runner`) are such programs.
 
     Attributes:
         iteration: Iterations that have been run.

@@ -23,8 +23,7 @@ from runners.session.loop import Chunk, Interval, Task
 from runners.session.runner_config import RunnerConfig, game_of, num_games, params_of
 from runners.session.session import Session
 from runners.views.outer_loops import inner_loop
-from runners.views.outer_loops.hooks import Hook
-from runners.views.outer_loops.inner_loop import InnerLoop, InnerState
+from runners.views.outer_loops.inner_loop import Hook, InnerLoop, InnerState
 
 #: `(iteration, environment steps, metrics)`.
 OnRow = Callable[[int, int, dict[str, float]], None]
@@ -74,10 +73,7 @@ class AgentHandle(Program):
         self._agent = agent
         self.loop = self._make_loop(agent, game_of(env))
         carried = tuple(hook.init() for hook in self._hooks)
-        learner = inner_loop.fresh_learner(
-            self.loop, jax.random.fold_in(key, tags.AGENTS)
-        )
-        self.state = self._begun(learner, carried)
+        self.state = self._begun(inner_loop.fresh_learner(self.loop, key), carried)
         self.session = Session(self, None, dict, parts={"rows": self.rows})
 
     # What is there.
@@ -313,21 +309,9 @@ class AgentHandle(Program):
     # Inside.
 
     def _make_loop(self, agent: Agent, game: Any) -> InnerLoop:
-        config = self.config
         return inner_loop.make_loop(
-            agent,
-            game,
-            num_envs=self.num_envs,
-            num_steps=self.planned_steps,
-            hooks=self._hooks,
-            num_episodes=config.eval_episodes,
-            deterministic=config.deterministic,
+            agent, game, self.config, self.num_envs, self._hooks
         )
-
-    @property
-    def planned_steps(self) -> int:
-        """The budget with which the agent's schedules end."""
-        return getattr(self.config, "num_steps_per_iteration", self.config.num_steps)
 
     def _begun(self, learner: TrainingState, carried: tuple[Any, ...]) -> InnerState:
         key = jax.random.fold_in(
@@ -341,13 +325,9 @@ class AgentHandle(Program):
     def _set_option(self, name: str, value: Any) -> None:
         self._agent = space.with_option(self._agent, name, value)
         self.loop = self._make_loop(self._agent, self.env)
-        learner = inner_loop.fresh_learner(
-            self.loop, jax.random.fold_in(self._key, tags.AGENTS)
-        )
         old = self.state.learner
-        if _shapes(learner) == _shapes(old):
-            learner = old
-        else:
+        learner = inner_loop.fitting_learner(self.loop, self._key, old)
+        if learner is not old:
             warnings.warn(
                 f"{name}={value!r} changes the shapes of the training state: the agent "
                 "starts afresh",
@@ -380,11 +360,6 @@ def as_statistics(named: dict[str, Any]) -> dict[str, Any]:
     numbers: dict[str, Any] = {name: float(x) for name, x in named.items()}
     numbers["eval/n_episodes"] = int(named["eval/n_episodes"])
     return numbers
-
-
-def _shapes(tree: Any) -> Any:
-    leaves, structure = jax.tree.flatten(tree)
-    return structure, [(jnp.shape(x), jnp.asarray(x).dtype) for x in leaves]
 
 
 def _check_alike(old: Any, new: Any) -> None:

@@ -16,7 +16,7 @@ from runners.session.loop import Task
 from runners.session.progress import Line, shown
 from runners.session.runner_config import game_of, params_of
 from runners.views.outer_loops.handle import AgentHandle, OnRow
-from runners.views.outer_loops.hooks import Hook
+from runners.views.outer_loops.inner_loop import Hook
 
 Results = tuple[dict[str, Any], dict[str, Any]]
 
