@@ -128,6 +128,7 @@ class Loop:
         on_chunk: Called with every chunk, before the tasks.
         tasks: What is done at intervals, in this order.
         before_chunk: Called before every chunk.
+        after_chunk: Called when what is due after a chunk has been done.
         advance: Runs one iteration in place of `program.run(1)`; None: whole chunks.
         non_finite: `"stop"` raises at the first NaN, `"continue"` only notes it.
         seconds: Seconds of training that went before, in a run that is resumed.
@@ -139,6 +140,7 @@ class Loop:
     on_chunk: Sequence[Callable[[Chunk], None]] = ()
     tasks: Sequence[Task] = ()
     before_chunk: Callable[[], None] | None = None
+    after_chunk: Callable[[], None] | None = None
     advance: Callable[[], Rows] | None = None
     non_finite: str = "stop"
     seconds: float = 0.0
@@ -176,6 +178,8 @@ class Loop:
             for task in self.tasks:
                 if task.interval.is_due(chunk.last):
                     task.action(chunk)
+            if self.after_chunk is not None:
+                self.after_chunk()
             wanted = max(1, int(chunk.length * CHUNK_SECONDS / taken))
             wanted = min(wanted, 4 * chunk.length)
 

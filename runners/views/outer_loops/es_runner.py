@@ -293,7 +293,7 @@ class ESRunner(OuterRunner):
         """Makes a runner; arguments and errors as for `OuterRunner`."""
         super().__init__(agent, env, env_params, config, hooks=hooks, progress=progress)
         self.generations = Generations(self.config, self.agent, self.key)
-        self.session = Session(self.generations, None, dict)
+        self.session = Session(self.generations, parts={"turn": self.turn})
         self._warn_of_groups()
 
     @property
@@ -329,7 +329,7 @@ class ESRunner(OuterRunner):
 
     def start_from(self, learner: TrainingState) -> None:
         """Makes another training state the parent, before the first generation."""
-        self.agent.training_state = learner
+        super().start_from(learner)
         self.generations.start_from(self.agent.training_state)
 
     def run(self) -> Results:

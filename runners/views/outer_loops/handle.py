@@ -74,7 +74,7 @@ class AgentHandle(Program):
         self.loop = self._make_loop(agent, game_of(env))
         carried = tuple(hook.init() for hook in self._hooks)
         self.state = self._begun(inner_loop.fresh_learner(self.loop, key), carried)
-        self.session = Session(self, None, dict, parts={"rows": self.rows})
+        self.session = Session(self, parts={"rows": self.rows})
 
     # What is there.
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from paxenv_agents.agent import Agent
 from paxenv_agents.registry import make_agent
+from paxenv_agents.types import TrainingState
 from runners.engine.program import run_keys
 from runners.search.outer_options import OuterConfig
 from runners.session.loop import Task
@@ -121,6 +122,7 @@ class OuterRunner(abc.ABC):
         )
         self.turn = Turn()
         self.session = self.agent.session
+        self.session.parts = {**self.session.parts, "turn": self.turn}
         self.on_row: OnRow | None = None
         self.should_stop: Callable[[], bool] = lambda: False
         self.tasks: tuple[Task, ...] = ()
@@ -135,6 +137,10 @@ class OuterRunner(abc.ABC):
         The first has `step` and `env_step`; the second the statistics of `evaluate`,
         `mean_eval_reward` among them.
         """
+
+    def start_from(self, learner: TrainingState) -> None:
+        """Makes another training state the agent's, before anything is run."""
+        self.agent.training_state = learner
 
     def train(self, num_steps: int, env: Any = None) -> dict[str, Any]:
         """Trains the agent and returns what it came to, as `AgentHandle.train`.
