@@ -112,7 +112,7 @@ class Task(NamedTuple):
     """
 
     interval: Interval
-    action: Callable[[Chunk], None]
+    action: Callable[[Chunk], object]
 
 
 @dataclasses.dataclass

@@ -18,14 +18,11 @@ from gymnasium.vector import (
     VectorWrapper,
 )
 
-import paxenv
 from paxenv import options
 from paxenv.wording import counted
 from paxenv_agents.agent import Agent, seated
-from paxenv_agents.engine.lineup import Slot
 from paxenv_agents.learners.ppo import PPO, PPOConfig, RecurrentPPO, RecurrentPPOConfig
 from runners.engine.devices import count
-from runners.engine.experiment import Experiment
 from runners.engine.program import (
     CompiledProgram,
     StagedProgram,
@@ -35,8 +32,9 @@ from runners.engine.program import (
 )
 from runners.engine.statistics import summarise
 from runners.session.evaluation import greedy_statistics, play_on_host
-from runners.session.runner_config import game_of, params_of
-from runners.views.on_policy.host import HostProgram, as_vector_env
+from runners.session.host_play import HostProgram, as_vector_env
+from runners.session.one_learner import experiment_of
+from runners.session.runner_config import check_made_for, game_and_params
 
 _ALGORITHMS: dict[str, tuple[Any, Any]] = {
     "ppo": (PPO, PPOConfig),
@@ -75,13 +73,7 @@ def make_game(env: Any, params: Any = None) -> tuple[Any, Any]:
         if params is not None:
             raise ValueError("env_params are numbers of native games, not of Gymnasium")
         return as_vector_env(env), None
-    own = None
-    if isinstance(env, str):
-        env, own = paxenv.make(env)
-    elif isinstance(env, tuple) and len(env) == 2:
-        env, own = env
-    game = game_of(env)
-    return game, params_of(game, own if params is None else params)
+    return game_and_params(env, params)
 
 
 def make_agent(
@@ -169,18 +161,12 @@ def find_device(device: Any) -> Any:
 
 def _check_seat(agent: Agent, env: Any) -> None:
     """Raises ValueError if an agent that is given sees or does something else."""
-    seat = seated(env)
 
     def form(space: gymnasium.Space) -> tuple[Any, ...]:
         # Bounds and dtypes of the same game differ between libraries.
         return type(space), space.shape, getattr(space, "n", None)
 
-    for what in ("observation_space", "action_space"):
-        have, found = getattr(agent, what), getattr(seat, what)(0)
-        if form(have) != form(found):
-            raise ValueError(
-                f"the agent was made for the {what} {have}, {seat.name} has {found}"
-            )
+    check_made_for(agent, seated(env), form)
 
 
 def _check_on_policy(agent: Any) -> None:
@@ -230,21 +216,12 @@ def make_program(
             f"num_envs={games}, but the vector environment has "
             f"{counted(env.num_envs, 'game')}"
         )
-    steps = agent.rollout_length(games)
-    agent.check_batch(steps, games)
     # Schedules need some plan; `learn` makes the real one.
     agent = planned(agent, 1)
     with contextlib.nullcontext() if device is None else jax.default_device(device):
         if on_host:
             return HostProgram(agent, env, seed, device)
-        experiment = Experiment(
-            env=env,
-            slots=(Slot(agent),),
-            num_games=games,
-            num_steps=steps,
-            chunk_size=CHUNK,
-            keep_parts=True,
-        )
+        experiment = experiment_of(agent, env, games, chunk_size=CHUNK, keep_parts=True)
         state = initial_state(experiment, run_keys(seed), params)
         return CompiledProgram(experiment, jax.device_put(state, device))
 

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from paxenv import missing, options
+from paxenv import missing
 from paxenv_agents import structure
 from paxenv_agents.agent import Agent
 from paxenv_agents.types import MemoryState, Sample, Stats, TrainingState
@@ -20,7 +20,14 @@ from runners.search import space
 from runners.search.dims import ALIASES
 from runners.search.outer_options import OuterConfig
 from runners.session.loop import Chunk, Interval, Task
-from runners.session.runner_config import RunnerConfig, game_of, num_games, params_of
+from runners.session.one_learner import with_hyper
+from runners.session.runner_config import (
+    RunnerConfig,
+    check_made_for,
+    game_of,
+    num_games,
+    params_of,
+)
 from runners.session.session import Session
 from runners.views.outer_loops import inner_loop
 from runners.views.outer_loops.inner_loop import Hook, InnerLoop, InnerState
@@ -101,10 +108,7 @@ class AgentHandle(Program):
     @training_state.setter
     def training_state(self, learner: TrainingState) -> None:
         _check_alike(self.state.learner, learner)
-        learner = jax.tree.map(jnp.copy, learner)
-        self.state = self.state.replace(
-            run=inner_loop.with_learner(self.state.run, learner)
-        )
+        self.state = self.state.with_learner(jax.tree.map(jnp.copy, learner))
 
     @property
     def params(self) -> Any:
@@ -157,16 +161,8 @@ class AgentHandle(Program):
         kind = space.find_target(name, self.agent, self.state.learner, self.env_params)
         target = ALIASES.get(name, name)
         if kind == "hyper":
-            learner = self.state.learner
-            config = getattr(self.agent, "config", None)
-            number = options.number_of(config, target, name, value)
-            new = jnp.full_like(learner.hyper[target], number)
-            hyper = {**learner.hyper, target: new}
-            self.state = self.state.replace(
-                run=inner_loop.with_learner(
-                    self.state.run, learner.replace(hyper=hyper)
-                )
-            )
+            learner = with_hyper(self.agent, self.state.learner, target, value, name)
+            self.state = self.state.with_learner(learner)
         elif kind == "env":
             self.env_params = space.with_env_values(self.env_params, {target: value})
             run = self.state.run.replace(params=self.env_params)
@@ -185,12 +181,7 @@ class AgentHandle(Program):
             ValueError: If the spaces differ.
         """
         game = game_of(env)
-        for what in ("observation_space", "action_space"):
-            have, found = getattr(self.agent, what), getattr(game, what)(0)
-            if have != found:
-                raise ValueError(
-                    f"the agent was made for the {what} {have}, {game.name} has {found}"
-                )
+        check_made_for(self.agent, game)
         self.loop = self._make_loop(self._agent, game)
         self.rows = JoinedRows(game)
         self.session.parts = {**self.session.parts, "rows": self.rows}
@@ -301,9 +292,7 @@ class AgentHandle(Program):
         learner, _, stats = _update(
             self.agent, traj, last_obs, self.state.learner, memory
         )
-        self.state = self.state.replace(
-            run=inner_loop.with_learner(self.state.run, learner)
-        )
+        self.state = self.state.with_learner(learner)
         return missing.on_device(stats)
 
     # Inside.

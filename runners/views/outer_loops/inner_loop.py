@@ -14,7 +14,6 @@ from flax import struct
 from paxenv.missing import Flagged, flagged, restored
 from paxenv_agents import structure
 from paxenv_agents.agent import Agent
-from paxenv_agents.engine.lineup import Slot
 from paxenv_agents.types import Hyperparameters, TrainingState
 from runners.engine.experiment import Experiment, RunState, iterate
 from runners.engine.rows import Row
@@ -22,6 +21,7 @@ from runners.engine.statistics import summarise
 from runners.engine.tags import AGENTS, LEARNER
 from runners.search.outer_options import OuterConfig
 from runners.session.evaluation import play_episodes
+from runners.session.one_learner import experiment_of
 
 #: Most iterations of one call that returns their rows.
 ROWS = 256
@@ -96,6 +96,11 @@ class InnerState(struct.PyTreeNode):
         """The training state."""
         return self.run.agents[0]
 
+    def with_learner(self, learner: TrainingState) -> "InnerState":
+        """Returns the state with another training state."""
+        outer = self.run.outer.replace(agents=(learner,))
+        return self.replace(run=self.run.replace(outer=outer))
+
 
 @dataclasses.dataclass(frozen=True)
 class InnerLoop:
@@ -147,15 +152,9 @@ def make_loop(
     Raises:
         ValueError: If agent and game do not fit together.
     """
-    length = agent.rollout_length(num_envs)
-    agent.check_batch(length, num_envs)
-    iterations = max(1, -(-config.inner_steps // (length * num_envs)))
-    experiment = Experiment(
-        env=env,
-        slots=(Slot(agent.planned(iterations)),),
-        num_games=num_envs,
-        num_steps=length,
-    )
+    per_iteration = agent.rollout_length(num_envs) * num_envs
+    iterations = max(1, -(-config.inner_steps // per_iteration))
+    experiment = experiment_of(agent.planned(iterations), env, num_envs)
     return InnerLoop(experiment, hooks, config.eval_episodes, config.deterministic)
 
 
@@ -257,13 +256,8 @@ def _hooked(
             for name, value in changed.items():
                 hyper[name] = jnp.asarray(value, hyper[name].dtype)
         after.append(own)
-    run = with_learner(state.run, state.learner.replace(hyper=hyper))
-    return state.replace(run=run, hooks=tuple(after))
-
-
-def with_learner(run: RunState, learner: TrainingState) -> RunState:
-    """Returns the state with another training state."""
-    return run.replace(outer=run.outer.replace(agents=(learner,)))
+    learner = state.learner.replace(hyper=hyper)
+    return state.with_learner(learner).replace(hooks=tuple(after))
 
 
 def evaluate(

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from paxenv_agents.agent import Agent
@@ -14,8 +15,9 @@ from paxenv_agents.types import TrainingState
 from runners.engine.program import run_keys
 from runners.search.outer_options import OuterConfig
 from runners.session.loop import Task
-from runners.session.progress import Line, shown
-from runners.session.runner_config import game_of, params_of
+from runners.session.one_learner import shown
+from runners.session.progress import Line
+from runners.session.runner_config import game_and_params
 from runners.views.outer_loops.handle import AgentHandle, OnRow
 from runners.views.outer_loops.inner_loop import Hook
 
@@ -151,7 +153,7 @@ class OuterRunner(abc.ABC):
                 (game, numbers). None: the one where the agent is.
         """
         if env is not None:
-            self.agent.set_env(*_pair(env))
+            self.agent.set_env(*_game(env))
         iterations = self.agent.loop.iterations(num_steps)
         with self._shown(self.agent.iteration + iterations):
             return self.agent.train(num_steps, self._row, **self._watched)
@@ -187,8 +189,8 @@ class OuterRunner(abc.ABC):
     @contextlib.contextmanager
     def _shown(self, total: int) -> Iterator[None]:
         """Shows a line of progress until `total` iterations or generations are done."""
-        title = f"{type(self.agent.agent).__name__} in {self.agent.env.name}"
-        with shown(title, total, asked=self.progress) as self._line:
+        agent, env = self.agent.agent, self.agent.env
+        with shown(agent, env, total, asked=self.progress) as self._line:
             self._line.doing("compiling", "training")
             yield
 
@@ -199,19 +201,9 @@ class OuterRunner(abc.ABC):
             self.on_row(iteration, env_steps, metrics)
 
 
-def _pair(env: Any) -> tuple[Any, Any]:
-    return _game(*env) if isinstance(env, tuple) else _game(env, None)
-
-
-def _game(env: Any, env_params: Any) -> tuple[Any, Any]:
-    """Returns (game of one player, numbers)."""
-    if isinstance(env, str):
-        import paxenv
-
-        env, own = paxenv.make(env)
-        env_params = own if env_params is None else env_params
-    env = game_of(env)
-    return env, jax.tree.map(jax.numpy.asarray, params_of(env, env_params))
+def _game(env: Any, env_params: Any = None) -> tuple[Any, Any]:
+    game, params = game_and_params(env, env_params)
+    return game, jax.tree.map(jnp.asarray, params)
 
 
 class OnlineRunner(OuterRunner):
