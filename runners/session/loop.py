@@ -58,6 +58,19 @@ CHUNK_SECONDS = 1.0
 NON_FINITE = ("stop", "continue")
 
 
+def check_non_finite(value: str) -> str:
+    """Returns what is to happen at the first NaN, if it is one of `NON_FINITE`.
+
+    Raises:
+        ValueError: If it is not.
+    """
+    if value not in NON_FINITE:
+        raise ValueError(
+            f"non_finite must be one of {', '.join(NON_FINITE)}, got {value!r}"
+        )
+    return value
+
+
 class NonFiniteError(RuntimeError):
     """Training has diverged: a loss or a parameter is NaN or infinite.
 
@@ -147,11 +160,7 @@ class Loop:
     first_non_finite: int | None = None
 
     def __post_init__(self) -> None:
-        if self.non_finite not in NON_FINITE:
-            raise ValueError(
-                f"non_finite must be one of {', '.join(NON_FINITE)}, got "
-                f"{self.non_finite!r}"
-            )
+        check_non_finite(self.non_finite)
 
     def run(self, stop: Callable[[], bool] = lambda: False) -> None:
         """Runs to the end, or until `stop` says so between two chunks.

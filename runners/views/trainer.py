@@ -93,6 +93,8 @@ class Trainer:
     def __post_init__(self) -> None:
         if self.buffer not in BUFFERS:
             raise ValueError(f"buffer must be one of {BUFFERS}, got {self.buffer!r}")
+        if self.callback is not None and not callable(self.callback):
+            raise ValueError(f"callback must be a function, got {self.callback!r}")
         for folder in self._folders:
             check_writable(folder, for_checkpoints=True)
         steps = self.agent.rollout_length(self.games)

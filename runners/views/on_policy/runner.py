@@ -10,7 +10,7 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from paxenv.paths import local_path
 from runners.engine.program import Rows
-from runners.session.loop import NON_FINITE, Chunk, Interval, Task
+from runners.session.loop import Chunk, Interval, Task, check_non_finite
 from runners.session.one_learner import (
     LearnerSettings,
     saved_params,
@@ -19,8 +19,6 @@ from runners.session.one_learner import (
 )
 from runners.session.progress import Line
 from runners.session.session import Session
-from runners.storage.checkpoints import files
-from runners.storage.checkpoints.files import NoCheckpointError, find_checkpoint
 from runners.storage.checkpoints.settings import settings_of
 from runners.storage.checkpoints.store import CheckpointStore
 from runners.storage.places import check_writable, locked
@@ -29,6 +27,8 @@ from runners.views.on_policy.callbacks import Callbacks
 from runners.views.on_policy.log import History, OnPolicyLog, Statistics
 from runners.views.on_policy.setup import (
     Evaluation,
+    Which,
+    chosen,
     find_device,
     last_iteration,
     make_agent,
@@ -39,7 +39,6 @@ from runners.views.on_policy.setup import (
 )
 
 FINAL = "checkpoint_final.pt"
-Which = int | str | os.PathLike[str]
 
 logger = logging.getLogger(__name__)
 
@@ -170,11 +169,7 @@ class OnPolicyRunner:
         self.callbacks = Callbacks(on_callback_error)
         self.log_interval = Interval(log_interval)
         self.save_interval = Interval(save_interval)
-        if non_finite not in NON_FINITE:
-            raise ValueError(
-                f"non_finite must be one of {', '.join(NON_FINITE)}, got {non_finite!r}"
-            )
-        self.non_finite = non_finite
+        self.non_finite = check_non_finite(non_finite)
         self.progress = progress
         self._log = OnPolicyLog(None if log_dir is None else local_path(log_dir))
         self._stop_requested = self._is_writing = False
@@ -453,7 +448,7 @@ class OnPolicyRunner:
             CheckpointError: If there is none, or it belongs to another training; names
                 what differs.
         """
-        paths = _candidates(self.session.store, which)
+        paths = chosen(self.session.store, which)
         if weights_only:
             learner = self.program.state.agents[0]
             params = saved_params(paths[0], learner.params)
@@ -537,31 +532,3 @@ class OnPolicyRunner:
 
     def _facts(self) -> Mapping[str, Any]:
         return {**self._settings.facts(), "total_timesteps": self.total_timesteps}
-
-
-def _candidates(store: CheckpointStore | None, which: Which) -> list[Path]:
-    """Returns the checkpoint that is meant, and after the latest those before it.
-
-    Args:
-        store: The runner's own checkpoints; None: it has none.
-        which: A name, the environment steps, a path, "latest" (most environment steps,
-            named or not) or "best".
-
-    Raises:
-        NoCheckpointError: If there is none.
-    """
-    if store is None:
-        if isinstance(which, int) or which in (files.LATEST, files.BEST):
-            raise NoCheckpointError(
-                f"there is no place to look for {which!r}: give OnPolicyRunner a "
-                "save_dir or a log_dir, or load_checkpoint a path"
-            )
-        return [find_checkpoint(which)]
-    if isinstance(which, int) or which == files.LATEST:
-        store.wait()
-        steps = {files.step_of(path): path for path in files.newest_first(store.folder)}
-        if which == files.LATEST and steps:
-            return [steps[step] for step in sorted(steps, reverse=True)]
-        if isinstance(which, int) and which in steps:
-            return [steps[which]]
-    return [store.find(which)]

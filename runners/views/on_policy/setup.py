@@ -1,12 +1,14 @@
 """What an `OnPolicyRunner` makes of its arguments.
 
-A game, a learner, a device, the program that it advances, and where it is evaluated:
-never in the games in which it learns.
+A game, a learner, a device, the program that it advances, the checkpoint that is meant,
+and where it is evaluated: never in the games in which it learns.
 """
 
 import contextlib
 import dataclasses
 import math
+import os
+from pathlib import Path
 from typing import Any
 
 import gymnasium
@@ -35,6 +37,9 @@ from runners.session.evaluation import greedy_statistics, play_on_host
 from runners.session.host_play import HostProgram, as_vector_env
 from runners.session.one_learner import experiment_of
 from runners.session.runner_config import check_made_for, game_and_params
+from runners.storage.checkpoints import files
+from runners.storage.checkpoints.files import NoCheckpointError, find_checkpoint
+from runners.storage.checkpoints.store import CheckpointStore
 
 _ALGORITHMS: dict[str, tuple[Any, Any]] = {
     "ppo": (PPO, PPOConfig),
@@ -287,6 +292,38 @@ def last_iteration(
             "num_updates"
         )
     return config_says
+
+
+#: A checkpoint: a name, the environment steps, a path, "latest" or "best".
+Which = int | str | os.PathLike[str]
+
+
+def chosen(store: CheckpointStore | None, which: Which) -> list[Path]:
+    """Returns the checkpoint that is meant, and after the latest those before it.
+
+    Args:
+        store: The runner's own checkpoints; None: it has none.
+        which: A name, the environment steps, a path, "latest" (most environment steps,
+            named or not) or "best".
+
+    Raises:
+        NoCheckpointError: If there is none.
+    """
+    if store is None:
+        if isinstance(which, int) or which in (files.LATEST, files.BEST):
+            raise NoCheckpointError(
+                f"there is no place to look for {which!r}: give OnPolicyRunner a "
+                "save_dir or a log_dir, or load_checkpoint a path"
+            )
+        return [find_checkpoint(which)]
+    if isinstance(which, int) or which == files.LATEST:
+        store.wait()
+        steps = {files.step_of(path): path for path in files.newest_first(store.folder)}
+        if which == files.LATEST and steps:
+            return [steps[step] for step in sorted(steps, reverse=True)]
+        if isinstance(which, int) and which in steps:
+            return [steps[which]]
+    return [store.find(which)]
 
 
 #: What `make_vec` adds to the keywords of one game.
