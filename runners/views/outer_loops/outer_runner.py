@@ -95,8 +95,8 @@ class OuterRunner(abc.ABC):
 
         Args:
             agent: A learner made for the game, or its name.
-            env: A native game of one player (`SinglePlayer` makes one of a dilemma), or
-                the name of one.
+            env: A native game of one player (`SinglePlayer` makes one of a dilemma),
+                the name of one, or (game, numbers).
             env_params: Its numbers; None: its own.
             config: How it runs; None: all defaults.
             hooks: Components inside the inner loop.
