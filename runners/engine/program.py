@@ -70,7 +70,7 @@ class Program(Protocol):
 
     Loops and checkpoints ask for no more. Training (`StagedProgram`), an inner loop
     (`runners.AgentHandle`) and the generations around it
-    (`runners.views.outer_loops.generations`) are such programs.
+    (`runners.views.outer_loops.es_runner`) are such programs.
 
     Attributes:
         iteration: Iterations that have been run.
@@ -124,7 +124,7 @@ class StagedProgram(Program, Protocol):
 
     There are three: `CompiledProgram`, one that learns from replay in host memory
     (`runners.session.host_replay`), and one that plays an environment of Gymnasium
-    (`runners.views.on_policy.host`).
+    (`runners.session.host_play`).
 
     Attributes:
         state: All that most of them go on from, leaves `[seeds, ...]`.
@@ -156,6 +156,11 @@ class StagedProgram(Program, Protocol):
         """Games that are played at once."""
         ...
 
+    @property
+    def learner(self) -> Any:
+        """The training state of the first slot in the first seed."""
+        return jax.tree.map(lambda x: x[0], self.state.agents[0])
+
     def rollout(self) -> Rows:
         """Runs the first stage of an iteration; metrics are `[seeds, 1]`."""
         ...
@@ -175,6 +180,48 @@ class StagedProgram(Program, Protocol):
     def set_agent(self, agent: Agent) -> None:
         """Puts another agent of the same training state into the first slot."""
         ...
+
+
+class SteppedProgram(StagedProgram, Protocol):
+    """A program of one agent in one seed, of which the host runs every iteration.
+
+    Attributes:
+        state: Leaves `[1, ...]`.
+        iteration: Iterations that have been run.
+    """
+
+    state: RunState
+    iteration: int
+
+    @property
+    def max_iterations(self) -> int:
+        """The most iterations of one call of `run`."""
+        return 1
+
+    def run(self, num_iterations: int) -> Rows:
+        """Runs both stages of one iteration; metrics are `[1, 1]`."""
+        if num_iterations != 1:
+            raise ValueError(f"a call runs 1 iteration, not {num_iterations}")
+        return self.rollout() | self.update()
+
+    def set_agents(self, states: dict[int, Any]) -> None:
+        """Puts another training state, leaves `[1, ...]`, in the place of the old."""
+        self.state = with_agents(self.state, jax.tree.map(jnp.copy, states))
+
+    def end_iteration(self, learner: Any, **parts: Any) -> None:
+        """Ends an iteration.
+
+        Args:
+            learner: The training state after it, leaves without an axis of seeds.
+            **parts: What else of the state has changed, by field.
+        """
+        agents = (jax.tree.map(lambda x: x[None], learner),)
+        self.iteration += 1
+        self.state = self.state.replace(
+            iteration=self.state.iteration + 1,
+            outer=self.state.outer.replace(agents=agents),
+            **parts,
+        )
 
 
 class CompiledProgram(StagedProgram):

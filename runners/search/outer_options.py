@@ -46,6 +46,11 @@ class OuterConfig:
     def __post_init__(self) -> None:
         check(self)
 
+    @property
+    def inner_steps(self) -> int:
+        """Environment steps of one inner loop, by which the agent's schedules end."""
+        return self.num_steps
+
 
 @documented
 @dataclasses.dataclass(frozen=True)
@@ -109,6 +114,11 @@ class ESConfig(OuterConfig):
         object.__setattr__(self, "search_targets", tuple(map(target_of, targets)))
         dims_of(self.search_targets)
         strategies.check_shaping(self.strategy, self.fit_shaper, "fit_shaper")
+
+    @property
+    def inner_steps(self) -> int:
+        """Environment steps for which an individual trains."""
+        return self.num_steps_per_iteration
 
     @property
     def searches_parameters(self) -> bool:

@@ -1,6 +1,6 @@
 """Training from replay in host memory: play is compiled, learning is not.
 
-`HostReplayProgram` is a `StagedProgram` of `runners.engine.program` with the state and
+`HostReplayProgram` is a `SteppedProgram` of `runners.engine.program` with the state and
 the keys of a compiled one.
 """
 
@@ -22,7 +22,7 @@ from paxenv_agents.learners.off_policy import OffPolicy
 from paxenv_agents.learners.replay import Minibatch, Transition
 from paxenv_agents.types import TrainingState
 from runners.engine.experiment import Experiment, RunState, map_axis, rollout
-from runners.engine.program import Rows, StagedProgram, with_agents
+from runners.engine.program import Rows, SteppedProgram
 from runners.engine.rows import update_row
 
 
@@ -113,7 +113,7 @@ class HostReplay:
         self._generator.bit_generator.state = state["generator"]
 
 
-class HostReplayProgram(StagedProgram):
+class HostReplayProgram(SteppedProgram):
     """One seed of one learner from replay, whose ring lies in NumPy arrays.
 
     Attributes:
@@ -158,17 +158,6 @@ class HostReplayProgram(StagedProgram):
         """Environment steps of one iteration."""
         return self.experiment.steps_per_iteration
 
-    @property
-    def max_iterations(self) -> int:
-        """The most iterations of one call of `run`."""
-        return 1
-
-    def run(self, num_iterations: int) -> Rows:
-        """Runs both stages of one iteration; metrics are `[1, 1]`."""
-        if num_iterations != 1:
-            raise ValueError(f"a call runs 1 iteration, not {num_iterations}")
-        return self.rollout() | self.update()
-
     def rollout(self) -> Rows:
         """Plays the experience of one update; metrics are `[1, 1]`."""
         self._played, seen = _play(self.experiment, self.state)
@@ -183,22 +172,10 @@ class HostReplayProgram(StagedProgram):
         if self._played is None:
             raise RuntimeError("there is nothing to learn from: call rollout() first")
         (stream, new), self._played = self._played, None
-        learner, report = self._learn(
-            _first(self.state.agents[0]), jax.device_get(_first(new))
-        )
+        learner, report = self._learn(self.learner, jax.device_get(_first(new)))
         learnt = _update_row(self.experiment.slots, (report,), (learner,))
-        self.iteration += 1
-        agents = (jax.tree.map(lambda x: x[None], learner),)
-        self.state = self.state.replace(
-            iteration=self.state.iteration + 1,
-            outer=self.state.outer.replace(agents=agents),
-            stream=stream,
-        )
+        self.end_iteration(learner, stream=stream)
         return {name: x[None, None] for name, x in on_host(learnt).items()}
-
-    def set_agents(self, states: dict[int, Any]) -> None:
-        """Replaces the training state by another one, leaves `[1, ...]`."""
-        self.state = with_agents(self.state, jax.tree.map(jnp.copy, states))
 
     def set_agent(self, agent: Agent) -> None:
         """Replaces the agent by another one of the same training state."""
