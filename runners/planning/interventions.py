@@ -9,7 +9,7 @@ from paxenv.shuffled_players import ShuffledPlayers
 from paxenv.wording import counted
 from paxenv_agents.agent import Agent
 from runners.config import AgentConfig, ConfigError, ExperimentConfig
-from runners.config.coerce import coerce
+from runners.config.building import coerce
 from runners.config.schema import UNIFORM_STOP, did_you_mean
 from runners.engine import interventions
 from runners.engine.interventions import (

@@ -17,7 +17,7 @@ from paxenv.wording import counted
 from paxenv_agents.agent import Agent
 from paxenv_agents.engine.lineup import Slot
 from runners.config import AgentConfig, ConfigError, ExperimentConfig
-from runners.config.coerce import coerce
+from runners.config.building import coerce
 from runners.engine.experiment import Experiment
 from runners.engine.interventions import FIELDS, InTurn
 from runners.engine.outer import Frozen, Gradient, OuterOptimiser

@@ -11,9 +11,8 @@ from paxenv_agents import registry
 from paxenv_agents.agent import Agent
 from paxenv_agents.engine.lineup import Slot
 from runners.config import DEFAULT_LEARNER, AgentConfig, ConfigError, ExperimentConfig
-from runners.config.coerce import coerce, hashable
+from runners.config.building import coerce, hashable
 from runners.config.schema import did_you_mean
-from runners.config.settings import written_at
 from runners.engine.interventions import InTurn
 from runners.kinds import KINDS, RunnerKind
 from runners.planning import interventions
@@ -235,7 +234,7 @@ def agent_options(index: int, config: ExperimentConfig) -> dict[str, Any]:
         if name in run_settings(config.kind) and name not in types:
             raise ConfigError(
                 f"{setting} is a setting of the run, not of an agent: write "
-                f"{RUN_SETTINGS[name]}{written_at(config.origins, setting)}"
+                f"{RUN_SETTINGS[name]}{config.origin(setting).said}"
             )
         if name not in types:
             raise ConfigError(_no_option(where, agent.name, name, types, config))
@@ -334,7 +333,7 @@ def _other_weights(index: int, saved: str, config: ExperimentConfig) -> str:
     """Returns the message about weights of another agent than the one named."""
     agent, where = config.agents[index], f"agent{index + 1}"
     said = (
-        f"{where} is {agent.name}{written_at(config.origins, f'{where}.name')}, but "
+        f"{where} is {agent.name}{config.origin(f'{where}.name').said}, but "
         f"{agent.model_path} holds {saved}: write {where}={saved}"
     )
     fit = [i for i, a in enumerate(config.agents, start=1) if a.name == saved]
