@@ -15,7 +15,7 @@ def describe(game: str, words: tuple[str, ...]) -> None:
     """
     from paxenv.registry import find
     from runners.config.reading import game_options
-    from runners.planning.plan import make_game
+    from runners.planning.game import make_game
     from runners.report.description import description
 
     with user_errors(every_value_error=True):

@@ -335,7 +335,7 @@ def _announce(plan: Any) -> None:
     """Says what will be played: the payoff as it was understood, and every notice."""
     from paxenv.payoffs import describe_payoff
     from runners.cli.progress import say, warn
-    from runners.planning.plan import payoff_table
+    from runners.planning.game import payoff_table
 
     payoff = payoff_table(plan.params)
     if "payoff" in plan.config.env.options and payoff is not None:
