@@ -333,15 +333,11 @@ def config_of_words(words: tuple[str, ...], options: dict[str, Any]) -> Any:
 
 def _announce(plan: Any) -> None:
     """Says what will be played: the payoff as it was understood, and every notice."""
-    from paxenv.payoffs import describe_payoff
     from runners.cli.progress import say, warn
-    from runners.planning.game import payoff_table
+    from runners.report.description import payoff_lines
 
-    payoff = payoff_table(plan.params)
-    if "payoff" in plan.config.env.options and payoff is not None:
-        is_matrix = payoff.shape[-1] == 2 and payoff.size == 8
-        say("payoff:")
-        say(describe_payoff(payoff) if is_matrix else str(payoff.tolist()), indent=2)
+    if "payoff" in plan.config.env.options:
+        say("\n".join(payoff_lines(plan.env, plan.params)))
     for notice in plan.notices:
         warn(notice)
 

@@ -32,7 +32,7 @@ def runs_group() -> None:
 def ls(exp_dir: str, as_json: bool, **filters: str | None) -> None:
     """List runs, oldest first.
 
-    STATUS is running, finished, interrupted or failed.
+    STATUS is running, finished, interrupted, failed or killed.
     """
     from runners.report.overview import overviews
     from runners.storage.run_dir import STATUSES, find_runs

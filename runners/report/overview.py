@@ -133,7 +133,7 @@ def overview(run: RunDir) -> Overview:
     return Overview(
         run=str(run.path),
         experiment=meta.get("experiment", ""),
-        status=meta.get("status", "unknown"),
+        status=run.status(),
         name=meta.get("name"),
         group=meta.get("group"),
         tags=tuple(meta.get("tags", ())),

@@ -142,6 +142,20 @@ def locked(*folders: str | os.PathLike[str] | None) -> Iterator[None]:
         yield
 
 
+def is_locked(folder: str | os.PathLike[str]) -> bool:
+    """Returns whether somebody may be writing to a folder; changes nothing there.
+
+    Somebody on another machine may be until `DEAD_AFTER` seconds after the last sign
+    of life.
+    """
+    path = local_path(folder) / LOCK
+    holder = _read(path)
+    try:
+        return bool(holder) and _may_live(holder, path, dead_here=False)
+    except OSError:  # The folder cannot be written to, which tells its time.
+        return True
+
+
 class _Lock:
     """The lock of one folder, held between enter and exit."""
 

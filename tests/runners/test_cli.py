@@ -136,6 +136,14 @@ def test_a_payoff_that_starts_with_a_minus_is_read(paxrun, value):
     assert "CD  player 1 gets -3  player 2 gets  0" in result.stderr
 
 
+def test_a_payoff_of_more_actions_is_shown_by_actions(paxrun):
+    payoff = "[[[1,2],[2,2],[3,3]],[[4,4],[5,4],[6,6]]]"
+    agents = ("--agent1", "Random", "--agent2", "Random")
+    result = paxrun("eval", "--payoff", payoff, *agents, "--dry-run")
+    assert result.exit_code == 0, result.stderr
+    assert "0,2  player 1 gets 3  player 2 gets 3" in result.stderr
+
+
 @pytest.mark.parametrize(
     ("args", "shown"),
     [
