@@ -244,7 +244,7 @@ def _check_read(config: ExperimentConfig) -> None:
 def _counterpart(option: str, kind: RunnerKind) -> str:
     """Returns what to write for a runner instead of another's option, if anything."""
     holder = {"es": ESOptions, "search": ESConfig}.get(kind.section or "")
-    if holder is None:
+    if holder is None or option in READ_BY:
         return ""
     own = options.aliases(holder).get(option, HINTS.get(option, option))
     return f": write {kind.section}.{own}" if own in options.hints(holder) else ""

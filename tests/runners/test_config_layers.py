@@ -134,6 +134,7 @@ def test_a_file_says_once_whether_it_evaluates(folder):
         (["search.iterations=9"], {"runner": "evo"}, r"write es\.num_generations$"),
         (["es.num_generations=9"], {"runner": "es"}, r"write search\.iterations$"),
         (["es.w_decay=1"], {"runner": "es"}, r"of the runner es$"),
+        (["agent1.es={}"], {"runner": "es"}, r"agent1\.es is read .* runner es$"),
         (["quick={num_envs: 3}"], {}, "quick is true or false"),
         (["agent1={}"], {}, "agent1 must be an agent's name"),
         (["agents=3"], {}, "agents must be a list of names, .* got 3"),
