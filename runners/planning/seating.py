@@ -152,7 +152,8 @@ class Seat:
             ValueError: If an option is unknown or refused.
         """
         name, players = self.agent.name, tuple(p - 1 for p in self.agent.players)
-        observe, seen = self._observer(env, params), env
+        observe = self._observer(env, params)
+        seen: Any = env
         if observe is not None:
             seen = ObservedGame(
                 env, lambda p: observe.space(env.observation_space(p), params)
