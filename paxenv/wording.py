@@ -1,4 +1,4 @@
-"""How many of something, in words."""
+"""Numbers of things, in words."""
 
 
 def counted(number: int, what: str) -> str:

@@ -23,8 +23,8 @@ Game = Environment | gymnasium.Env | VectorEnv
 class GymnasiumSeat:
     """The one seat of a Gymnasium environment, read as a native game's.
 
-    What only a native game says is asked of the game inside, where there is one, as in
-    the environments of this package.
+    Questions that only a native game answers go to the game inside, where there is one,
+    as in the environments of this package.
 
     Attributes:
         name: What the environment is called.
@@ -60,7 +60,7 @@ class GymnasiumSeat:
 
 
 def seated(env: "Game | GymnasiumSeat") -> Any:
-    """Returns what `from_env` reads a seat of: a native game is returned as it is.
+    """Returns the game of which `from_env` reads a seat; a native game stays as it is.
 
     Args:
         env: A native game, or a plain or vector environment of Gymnasium.
@@ -162,7 +162,7 @@ class Agent(metaclass=AgentType):
 
     @property
     def mixes_games(self) -> bool:
-        """Whether what it does in a game depends on the games beside it."""
+        """Whether its play in a game depends on the games that are played at once."""
         return False
 
     @classmethod
@@ -209,7 +209,7 @@ class Agent(metaclass=AgentType):
     @property
     def privileges(self) -> frozenset[str]:
         """What it is told beyond its own experience: of `"co_players"`, `"play"` and
-        `"trajs"`. Whoever has any gets `update(..., context=Context)`.
+        `"trajs"`. An agent with any of these gets `update(..., context=Context)`.
         """
         return frozenset()
 
@@ -307,7 +307,7 @@ class Agent(metaclass=AgentType):
         del num_steps, num_games
 
     def sized(self, num_games: int) -> "Agent":
-        """Returns the agent for batches of this many games; most need not know.
+        """Returns the agent for batches of this many games; most agents ignore it.
 
         Engines call it once for all the games that a slot learns from together.
         """
@@ -318,7 +318,7 @@ class Agent(metaclass=AgentType):
         """Returns the agent for batches made of groups of this many games.
 
         A group is what `batch_policy` plays at once: games against the same
-        co-players. Lineups call it; only an agent that `mixes_games` need know.
+        co-players. Lineups call it; only an agent that `mixes_games` needs it.
         """
         del num_games
         return self
@@ -341,10 +341,10 @@ class Agent(metaclass=AgentType):
         """Returns the memory of one game with what the agent may know of its numbers.
 
         Engines call it once for each game, at the opening of a trial and after
-        `reset_memory`. Most agents know only what they observe and return the memory
-        as it is; those that learn from exact values read the payoff here. What is
-        told stays in the memory: training states are shared by games whose numbers
-        may differ.
+        `reset_memory`. Most agents know only what they observe and return the memory as
+        it is; those that learn from exact values read the payoff here. This knowledge
+        stays in the memory, because games whose numbers may differ share a training
+        state.
 
         Args:
             memory: The memory with which the trial opens; its structure is kept.

@@ -1,4 +1,4 @@
-"""Who plays the other seats of a single-agent environment."""
+"""Opponents that play the other seats of a single-agent environment."""
 
 import dataclasses
 import os
@@ -92,8 +92,8 @@ def make_single_player(
     Args:
         game_id: Id of the game.
         player: The seat that is left, from 0.
-        opponent: Who plays every other seat: the name of an agent, an agent, a pair
-            (agent, training state), the path of a saved player, a function
+        opponent: The agent that plays every other seat: the name of an agent, an agent,
+            a pair (agent, training state), the path of a saved player, a function
             `(obs, key) -> action` written in JAX, or a list of these, of which one is
             drawn for each trial. None is the game's usual opponent.
         opponent_learns: Whether it updates at the end of every inner episode. Each

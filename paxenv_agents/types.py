@@ -8,7 +8,7 @@ from jaxtyping import Array, Key, UInt32
 
 
 class TrainingState(struct.PyTreeNode):
-    """What training changes; acting never does. Fixed strategies leave it empty.
+    """All that training changes, and acting never. Fixed strategies leave it empty.
 
     Attributes:
         params: Numbers of the policy.
@@ -69,11 +69,12 @@ class Sample(NamedTuple):
         dones: Whether the step terminated the learner's episode.
         hiddens: Hidden state before the step, `[T, E, H]` (or the first, `[1, E, H]`).
         truncations: Whether a time limit cut the learner's episode at this step.
-        final_values: Value of what a truncated step led to; 0 elsewhere.
-        valid: Whether the step was played. Others carry no reward and no loss weight
-            and are counted in no mean.
+        final_values: Value of the observation to which a truncated step led; 0
+            elsewhere.
+        valid: Whether the step was played. Other steps have no reward and no weight in
+            losses, and count in no mean.
         inner_ends: Whether this was the last valid step of an inner episode.
-        final_obs: What the step led to, only for agents that store it.
+        final_obs: The observation to which the step led, only for agents that store it.
     """
 
     observations: Any

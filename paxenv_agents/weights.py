@@ -1,8 +1,8 @@
-"""Saved agents: weights in a msgpack file, and a JSON file that says whose they are.
+"""Saved agents: weights in a msgpack file, and a JSON file that describes the agent.
 
-`models/player1.msgpack` holds the parameters alone: no optimiser, no keys, nothing that
-training would need to go on. `models/player1.json` beside it names the agent, its
-config, what the caller adds, and the digest of the weights.
+`models/player1.msgpack` holds the parameters alone, and neither the optimiser nor keys
+nor anything else that training would need to continue. `models/player1.json` beside it
+names the agent, its config, what the caller adds, and the digest of the weights.
 """
 
 import dataclasses
@@ -53,7 +53,7 @@ def save_agent(
         path: `models/player1`, with or without `.msgpack`; folders are made.
         agent: The agent; its config is saved, its spaces are not.
         params: `state.params` of one training state.
-        meta: What else to record; JSON values.
+        meta: Further JSON values to record.
         name: The agent's registered name; the name of its class if None.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Experiments: who plays what, for how long, and what is kept of it.
+"""Experiments: agents that play and learn in games, and the results of runs.
 
 Run an experiment, as `paxrun` does:
     run, load_config, prepare, run_plan, Plan, Observer, Outcome, ConfigError,
@@ -8,14 +8,14 @@ Put an experiment together by hand, as compiled functions:
     Experiment, RunState, train_chunk, Slot, Lineup, and the outer optimisers Frozen,
     Gradient and Evolution; play_episode, play_trial, Sample, TrainingState, MemoryState
 
-Train by one function (`runners.functional`):
+Train by one function (`runners.views.functional`):
     train_ppo, train_ppo_multigpu, train_dqn, train_sac, RunnerConfig, PPOTrainState,
     PPOMetricsHistory, DQNTrainResult, SACTrainResult
 
-Train one agent with callbacks (`runners.on_policy`):
+Train one agent with callbacks (`runners.views.on_policy`):
     OnPolicyRunner, EVENTS, register_algorithm
 
-Repeat, change and search trainings (`runners.outer_loops`):
+Repeat, change and search trainings (`runners.views.outer_loops`):
     OnlineRunner, ESRunner, OuterRunner, OuterConfig, ESConfig, SearchDim, AgentHandle,
     Hook
 

@@ -33,7 +33,7 @@ def run(
     observer: Observer | None = None,
     **settings: Any,
 ) -> Ended:
-    """Runs an experiment as `paxrun run` does, and returns what it came to.
+    """Runs an experiment as `paxrun run` does, and returns the outcome.
 
     Args:
         *words: As on the command line: the name of a stored experiment, and
@@ -42,8 +42,7 @@ def run(
         config_file: A YAML file.
         run_dir: The run's directory, which must be new or empty; None makes
             `exp/<experiment>/<time and seed>` in the working folder, as `paxrun` does.
-        observer: Who is told how it goes; None is silent, and what the user should
-            know becomes a warning.
+        observer: An observer of the run; None is silent, and notices become warnings.
         **settings: Settings by key, such as `num_envs=4` or
             `agent2={"name": "PPO", "learning_rate": 0.1}`; they win over words.
 
@@ -81,9 +80,9 @@ def run_plan(
     """Runs a plan of any runner and returns (outcome, run directory).
 
     Args:
-        plan: What to run.
+        plan: The plan.
         make_run_dir: Called once the program has been traced without a mistake.
-        observer: Who is told how it goes.
+        observer: An observer of the run.
 
     Raises:
         ConfigError: If the plan does not fit together, its directory cannot be written
@@ -119,15 +118,15 @@ def resume_plan(
     observer: Observer | None = None,
     which: int | str = "latest",
 ) -> tuple[Ended, RunDir]:
-    """Goes on with a run in its own directory, bit for bit as if it had not stopped.
+    """Continues a run in its own directory, bit for bit as if it had not stopped.
 
     A run that was stopped before its first checkpoint begins again.
 
     Args:
-        plan: What the run was of.
+        plan: The plan of the run.
         run_dir: Its directory.
-        observer: Who is told how it goes.
-        which: From which checkpoint: a step, "latest" or "best".
+        observer: An observer of the run.
+        which: The checkpoint: a step, "latest" or "best".
 
     Raises:
         ConfigError: If the run has finished, is still running, cannot be written, or a

@@ -1,4 +1,4 @@
-"""Games in play: how a batch of games opens, acts and crosses a boundary."""
+"""Games in play: how a batch of games opens, and how it crosses an inner end."""
 
 from typing import Any
 

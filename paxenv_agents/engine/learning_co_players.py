@@ -1,7 +1,7 @@
 """Co-players that learn within a trial, inside the step of a one-player game.
 
-What `play_trial` does with slots on the inner clock, one step at a time: whoever plays
-against them, in JAX or not, plays against learners.
+They do one step at a time what `play_trial` does with slots on the inner clock, so that
+any agent, written in JAX or not, can play against learners.
 """
 
 import dataclasses
@@ -22,7 +22,7 @@ TRAINING_STATE = 3
 
 
 class Learning(struct.PyTreeNode):
-    """What the co-players have become, and what they will learn from.
+    """The co-players' training states, and the experience for their next update.
 
     Attributes:
         states: Training states, in player order.
@@ -38,9 +38,9 @@ class Learning(struct.PyTreeNode):
 class LearningCoPlayers:
     """Lets the learners among co-players update at the end of every inner episode.
 
-    At the end of an inner episode: the value of what it was cut at, then the updates,
-    all from the states before it; `SinglePlayer` then takes the memories across. Every
-    trial begins afresh.
+    At the end of an inner episode the values after a time limit are computed, and then
+    the updates, all from the states before it; `SinglePlayer` then carries the memories
+    into the next one. Every trial begins anew.
 
     Attributes:
         afresh: For each co-player whether it begins a trial with a new training state,
@@ -50,7 +50,7 @@ class LearningCoPlayers:
     afresh: tuple[bool, ...]
 
     def open(self, game: Any, key: Key[Array, ""], state: Any, params: Any) -> Learning:
-        """Returns what a trial begins with.
+        """Returns the state with which a trial begins.
 
         Args:
             game: The `SinglePlayer`.
@@ -95,9 +95,9 @@ class LearningCoPlayers:
             game: The `SinglePlayer`.
             before: Its state before the step.
             after: Its state after the step, before memories cross a boundary.
-            actions: What the co-players did.
-            rewards: What every player was paid.
-            info: What the game itself says of the step.
+            actions: The actions of the co-players.
+            rewards: The rewards of all players.
+            info: The game's own info of the step.
         """
         learning: Learning = before.learning
         states, samples = list(learning.states), list(learning.samples)
@@ -260,7 +260,7 @@ def check(
         agents: The co-players.
         num_inner_steps: Steps of an inner episode.
         num_outer_steps: Inner episodes of a trial.
-        named: How the user calls them.
+        named: The users' name for them.
     """
     if not any(agent.learns for agent in agents):
         raise ValueError(

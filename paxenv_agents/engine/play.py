@@ -68,8 +68,9 @@ def play_trial(
 ) -> Trial:
     """Plays trial number `e` of every lane, with inner-clock updates in between.
 
-    At the end of an inner episode: values of cut episodes, then the updates of all
-    inner-clock slots from the states before the boundary, then memories cross it.
+    At the end of an inner episode the values after time limits are computed, then all
+    inner-clock slots update from the states before the end, and then the memories are
+    carried into the next episode.
 
     Args:
         lineup: The game and who plays it.
@@ -119,7 +120,7 @@ def play_trial(
 def play_fresh(
     lineup: Lineup, params: PyTree, states: States, key: Key[Array, ""]
 ) -> tuple[Sample | None, ...]:
-    """Opens games of their own, plays one inner episode and returns what it taught.
+    """Opens new games, plays one inner episode in them and returns the samples.
 
     The engine of `Context.play`.
 
@@ -160,7 +161,7 @@ def context_of(
         index: The slot that is about to update.
         params: The game's numbers.
         states: Training states before the boundary.
-        samples: For each learning slot what it has played.
+        samples: For each learning slot its experience.
         **fields: More fields of the `Context`.
     """
     if not lineup.slots[index].agent.privileges:
@@ -251,7 +252,7 @@ def _scheduled(lineup: Lineup, states: States, k: jax.Array) -> States:
 
 
 class Running(NamedTuple):
-    """What is kept of the episodes of a trial, whatever their number.
+    """Sums over the episodes of a trial, of one size whatever their number.
 
     Attributes:
         total: Over all of them.

@@ -1,4 +1,4 @@
-"""An agent that is watched, and made to take one action at one step."""
+"""An agent that is recorded, and forced to take one action at one step."""
 
 import dataclasses
 from typing import Any, ClassVar
@@ -14,12 +14,12 @@ from paxenv_agents.types import KeyLike, MemoryState, Sample, Stats, TrainingSta
 class Probed(Agent):
     """Plays as `agent`, but takes `action` at step `at` of every inner episode.
 
-    What it plays is recorded, as if it learnt on the trial clock; no update changes it.
+    Its play is recorded as if it learnt on the trial clock, but no update changes it.
     The agent draws the same numbers as it would alone, so that play with and without
     the forced step is the same up to that step.
 
     Attributes:
-        agent: Who plays. Its training state is that of the whole.
+        agent: The agent that plays; its training state is that of the probe.
         at: The step, from 0; None forces nothing.
         action: The forced action, in a `Discrete` space.
 

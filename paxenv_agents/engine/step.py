@@ -1,7 +1,7 @@
-"""One step of a batch of games: everybody acts, the games move, what came is kept.
+"""One step of a batch of games: all roles act, the games move, records are kept.
 
-Who scans over steps decides what a step of the game is (within an inner episode, or
-on into the next trial) and what becomes of games that have ended.
+The scan over steps decides how a game steps (within an inner episode, or on into the
+next trial) and what happens to games that have ended.
 """
 
 import functools
@@ -31,15 +31,16 @@ class Step(NamedTuple):
     """What happened in one step of all games.
 
     Attributes:
-        seen: What each role saw, in the order of `Lineup.roles`, leaves `[games, ...]`.
+        seen: Each role's observation, in the order of `Lineup.roles`, leaves
+            `[games, ...]`.
         taken: Each role's action, `[games, ...]`.
         memories: Each role's memory after it.
         actions: The players' actions as the game takes them.
-        obs: What the step led to, a tuple in player order.
+        obs: The observations after it, a tuple in player order.
         env_state: The games' states after it.
-        rewards: What it paid, a tuple in player order, `[games]` each.
+        rewards: Its rewards, a tuple in player order, `[games]` each.
         done: Whether the trial ended with it, bool `[games]`.
-        info: What else the game gave.
+        info: Its info.
     """
 
     seen: tuple[Any, ...]
@@ -61,7 +62,7 @@ def play_step(
     step_keys: Key[Array, " games"],
     step_games: Callable[[Any, Any], Any],
 ) -> Step:
-    """Lets every role act, and the games answer; changes nothing.
+    """Returns one step: every role acts, then the games move.
 
     Args:
         lineup: The game and who plays it.
@@ -123,7 +124,7 @@ def records(
         lineup: Who plays.
         params: The game's numbers.
         batch: The games before the step.
-        step: What happened.
+        step: The step.
         next_obs: What the step led to before anything was opened anew, for all players.
     """
     return tuple(
@@ -142,7 +143,7 @@ def across(
     memories: tuple[MemoryState, ...],
     inner_done: Bool[Array, " games"],
 ) -> tuple[MemoryState, ...]:
-    """Returns the memories with the boundary behind them in games that met one.
+    """Returns the memories, of the next inner episode in games that ended one.
 
     Args:
         lineup: Who plays.

@@ -33,7 +33,7 @@ from paxenv_agents.types import Stats
 
 
 class Rollout(NamedTuple):
-    """What was played between two updates.
+    """The play between two updates.
 
     Attributes:
         states: The training states, as they were.
@@ -84,8 +84,8 @@ def play_steps(
     """Plays `num_steps` steps in every game.
 
     The games' own statistics start at 0 with each rollout; the sums of an inner
-    episode go on from the one before. At the end of an inner episode: the value of
-    what it was cut at, then the memories cross the boundary.
+    episode go on from the one before. At the end of an inner episode the value after a
+    time limit is computed, and then the memories are carried into the next one.
 
     Args:
         lineup: The game and who plays it.

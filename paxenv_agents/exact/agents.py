@@ -56,11 +56,11 @@ class ExactConfig:
 
     learning_rate: Weight = option(
         1.0,
-        "Rate of the own steps, delta. It belongs to the sum of discounted rewards, "
-        "not to the mean.",
+        "Step size delta of the agent's own steps, for values that are sums of "
+        "discounted rewards and not means.",
     )
     init_scale: Weight = option(
-        1.0, "Standard deviation of the logits at first; what is learnt depends on it."
+        1.0, "Standard deviation of the first logits; the outcome depends on it."
     )
 
     def __post_init__(self) -> None:
@@ -78,18 +78,20 @@ class ExactLearner(Learner, abc.ABC):
     one step, and T trials of one step are the same numbers.
 
     * `state.params` are the logits with which every game of a trial opens.
-    * `memory.hidden` holds the logits that this game has come to, whether there are
-      any, and whether the next observation is of a pair that this game has played.
+    * `memory.hidden` holds the current logits of this game, a flag for whether there
+      are any, and a flag for whether the next observation is of a pair that this game
+      has played.
     * `memory.extras` holds the payoff, the own column first, and the discount, as
       `observe_params` was told them.
-    * `update` steps on from the last pair, and takes the mean over the games.
+    * `update` takes the step from the last pair, and the mean over the games.
 
-    The own logits are never inferred from probabilities. The other's are, because
-    its look-ahead steps are taken in logits; beyond 16 or so a probability in float32
-    says no more than that the logit is large, and beyond 20 it is taken for 20.
+    Its own logits are never inferred from probabilities. Those of the other player are,
+    because look-ahead steps are taken in logits. Beyond a logit of about 16 a float32
+    probability says only that the logit is large, and larger logits than 20 are taken
+    as 20.
 
-    With `hyper["enabled"]` at 0 nothing is learnt, also within a game. A slot that
-    does not learn still adapts within an episode, and forgets it after the trial.
+    With `hyper["enabled"]` at 0 the agent does not learn, also within a game. A slot
+    that does not learn still adapts within an episode, and forgets it after the trial.
 
     Attributes:
         config: Static options.
@@ -120,7 +122,7 @@ class ExactLearner(Learner, abc.ABC):
 
     @classmethod
     def for_seat(cls, env: Environment, player: int, **fields: Any) -> Self:
-        """In a game of one step an episode it does not adapt within one."""
+        """Returns the agent; it adapts only if an episode has several steps."""
         adapts = getattr(env, "num_inner_steps", 2) > 1
         return super().for_seat(env, player, **{"adapts": adapts, **fields})
 
@@ -287,7 +289,7 @@ def bounded_logits(
 
 @dataclasses.dataclass(frozen=True)
 class NaiveExact(ExactLearner):
-    """Ascends its own value, as if the other stood still.
+    """Ascends its own value, as if the other player did not learn.
 
     Source: Foerster et al., LOLA (2018), section 3.
     """
@@ -304,11 +306,11 @@ class LOLAExactConfig(ExactConfig):
     """Options of `LOLAExact`."""
 
     lookahead_rate: Weight = option(
-        1.0, "Rate of the step that the other is taken to make, eta."
+        1.0, "Step size eta of the step that the other player is expected to take."
     )
     form: Annotated[str, one_of(*gradients.FORMS)] = option(
         "taylor",
-        'Which published gradient: `"taylor"`, `"full"` or `"lookahead"`, see '
+        'Published form of the gradient: `"taylor"`, `"full"` or `"lookahead"`; see '
         "`paxenv_agents.exact.gradients.lola`.",
     )
 
@@ -342,13 +344,11 @@ class SOSConfig(ExactConfig):
     """Options of `SOS`."""
 
     lookahead_rate: Weight = option(
-        1.0, "Rate of the steps that everybody is taken to make."
+        1.0, "Step size of the steps that all players are expected to take."
     )
-    a: OpenShare = option(
-        0.5, "How far shaping may turn the joint direction, in (0, 1)."
-    )
+    a: OpenShare = option(0.5, "How far shaping may turn the joint direction.")
     b: OpenShare = option(
-        0.1, "Length of the joint naive gradient below which shaping fades, in (0, 1)."
+        0.1, "Norm of the joint naive gradient below which shaping fades."
     )
 
 
@@ -356,7 +356,7 @@ class SOSConfig(ExactConfig):
 class SOS(ExactLearner):
     """Stable Opponent Shaping: LOLA that stays where naive learning would stay.
 
-    Its share of shaping is that of two players who both learn like this.
+    Its share of shaping is computed as if both players learnt by SOS.
 
     Source: Letcher et al., Stable Opponent Shaping in Differentiable Games (2019).
     """
@@ -383,15 +383,17 @@ class SOS(ExactLearner):
 class POLAConfig(ExactConfig):
     """Options of `POLA`; `paxenv_agents.exact.proximal.pola` explains the steps."""
 
-    learning_rate: float = option(0.3, "Rate of the outer ascent.")
-    init_scale: float = option(0.1, "Standard deviation of the logits at first.")
-    lookahead_rate: Weight = option(5.0, "Rate of the inner ascent.")
-    outer_beta: Weight = option(0.1, "Weight of the divergence from the own policy.")
-    inner_beta: Weight = option(
-        0.0, "Weight of the other's divergence from its policy."
+    learning_rate: float = option(0.3, "Step size of the outer ascent.")
+    init_scale: float = option(0.1, "Standard deviation of the first logits.")
+    lookahead_rate: Weight = option(5.0, "Step size of the inner ascent.")
+    outer_beta: Weight = option(
+        0.1, "Weight of the divergence from the agent's own policy before the update."
     )
-    outer_steps: Count = option(1000, "Steps of the outer ascent, at most.")
-    inner_steps: Count = option(1, "Steps of the inner ascent.")
+    inner_beta: Weight = option(
+        0.0, "Weight of the other player's divergence from its policy."
+    )
+    outer_steps: Count = option(1000, "Largest number of steps of the outer ascent.")
+    inner_steps: Count = option(1, "Number of steps of the inner ascent.")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -17,11 +17,11 @@ Method = Callable[[Values, Params, int], jax.Array]
 
 
 class Trained(NamedTuple):
-    """What a loop leaves.
+    """The results of a training.
 
     Attributes:
         params: Everybody's parameters after the last step.
-        values: What everybody gets after each step, `[steps, players]`.
+        values: The values of all players after each step, `[steps, players]`.
     """
 
     params: Params

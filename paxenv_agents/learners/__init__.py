@@ -1,6 +1,6 @@
-"""Agents that learn from what they play.
+"""Agents that learn from their experience.
 
-What is indented is held by what stands above it, or is one of its kinds:
+An indented module is used by the one above it, or is one of its kinds:
 
     learner            options, traced numbers and a step of the optimiser, for all
     policy_gradient    a policy and a value that minimise a loss over minibatches

@@ -14,31 +14,37 @@ class LearnerConfig(NetworkConfig):
     learning_rate: Weight = option(
         3e-4, "Adam's step size at the first optimiser step."
     )
-    n_steps: Count = option(128, "Steps of a rollout in endless streams (runners).")
+    n_steps: Count = option(128, "Steps of a rollout in endless play.")
     hidden_sizes: Widths = option(
-        (64, 64), "Widths of hidden layers; `()` is a linear policy."
+        (64, 64), "Widths of the hidden layers; `()` is a linear policy."
     )
-    num_envs: Count | None = option(None, "Games played at once; None: the runner's.")
+    num_envs: Count | None = option(
+        None, "Games played at once; None: as the runner says."
+    )
     num_epochs: Count = option(4, "Passes over each batch.")
-    num_minibatches: Count = option(4, "Optimiser steps of a pass.")
+    num_minibatches: Count = option(4, "Minibatches of a pass, an optimiser step each.")
     gamma: Share = option(0.99, "Discount of a step.")
-    gae_lambda: Share = option(0.95, "Decay of the advantages' trace.")
+    gae_lambda: Share = option(0.95, "Lambda of generalised advantage estimation.")
     value_coeff: Weight = option(0.5, "Weight of the value error.")
-    max_grad_norm: Positive | None = option(0.5, "Longest gradient; None: any.")
-    entropy_coeff: Weight = option(0.01, "Weight of the entropy at the start.")
+    max_grad_norm: Positive | None = option(
+        0.5, "Norm at which gradients are clipped; None: not clipped."
+    )
+    entropy_coeff: Weight = option(0.01, "Weight of the entropy in the loss, at first.")
     entropy_coeff_end: Weight | None = option(
-        None, "Its weight at the end of a line; None: constant."
+        None, "Weight of the entropy at the end of a linear schedule; None: constant."
     )
     entropy_coeff_horizon: Count | None = option(
-        None, "Timesteps of that line; None: the planned updates."
+        None, "Timesteps of that schedule; None: those of the planned updates."
     )
     learning_rate_end: Weight | None = option(
-        None, "Rate at the last planned step; None: constant."
+        None, "Learning rate at the last planned step, linearly; None: constant."
     )
-    num_updates: Count | None = option(None, "Planned updates, for lines that need it.")
+    num_updates: Count | None = option(
+        None, "Number of planned updates, at which linear schedules end."
+    )
     adam_eps: Positive = option(1e-5, "Adam's epsilon.")
     normalise_advantages: bool = option(
-        True, "Whether advantages get mean 0 and deviation 1."
+        True, "Whether advantages are normalised to mean 0 and standard deviation 1."
     )
 
     def __post_init__(self) -> None:

@@ -34,28 +34,34 @@ class DQNConfig(OffPolicyConfig):
     All steps are environment steps over all games.
     """
 
-    epsilon_start: Share = option(1.0, "Share of random actions after the warm-up.")
-    epsilon_end: Share = option(0.02, "That share in the end.")
-    epsilon_steps: Count = option(5_000, "Steps of the line between the two.")
+    epsilon_start: Share = option(
+        1.0, "Share of random actions at the end of the warm-up."
+    )
+    epsilon_end: Share = option(0.02, "Share of random actions in the end.")
+    epsilon_steps: Count = option(
+        5_000, "Steps of the linear schedule between the two."
+    )
     double: bool = option(
-        True, "Whether the online network chooses the target's action."
+        True,
+        "Whether the online network chooses the action of the target (double DQN).",
     )
     huber_delta: Positive | None = option(
-        None, "Error beyond which the loss is straight; None: squared."
+        None, "Error beyond which the loss is linear; None: the loss is squared."
     )
     max_grad_norm: float | None = 10.0
 
 
 @dataclasses.dataclass(frozen=True)
 class DQN(OffPolicy):
-    """Learns action values from replay; acts greedily but for a share epsilon.
+    """Learns action values from replay, and acts epsilon-greedily.
 
     Loss: half the square of Q(s, a) - (r + gamma^n Q'(s', a*)), where a* is the online
-    network's choice (`double`) or the target's own. An end by time is no end: the value
-    of what it led to counts.
+    network's choice (`double`) or the target's own. A time limit is no end: the value
+    of the observation to which it led counts.
 
-    With `huber_delta` large errors count by their size. That is a median, which rare
-    ends do not move: where most steps are paid the same, values grow without end.
+    With `huber_delta` the loss grows linearly with large errors. It is then minimal at
+    a median, which rare ends do not move: where most steps have the same reward, values
+    grow without bound.
 
     Source: Mnih et al., Human-level control through deep reinforcement learning (2015);
     van Hasselt et al., Deep Reinforcement Learning with Double Q-learning (2016).
@@ -148,7 +154,7 @@ class DQN(OffPolicy):
         return jnp.max(self.action_values(state.params["online"], obs), axis=-1)
 
     def targets(self, params: PyTree, batch: Minibatch) -> Float[Array, " batch"]:
-        """Returns what the values of the actions taken should be, `[batch]`."""
+        """Returns the targets of the values of the actions taken, `[batch]`."""
         ahead = self.action_values(params["target"], batch.next_observations)
         if self.config.double:
             choice = self.action_values(params["online"], batch.next_observations)

@@ -80,7 +80,7 @@ class Learner(Agent):
 
     @classmethod
     def config_of(cls, config: Any, overrides: Mapping[str, Any]) -> Any:
-        """Returns the options that are meant.
+        """Returns the options as a config.
 
         Args:
             config: A `config_class`, a mapping of options by name, or None for the
@@ -110,7 +110,7 @@ class Learner(Agent):
         }
 
     def init_params(self, key: KeyLike) -> PyTree:
-        """Returns fresh parameters; consumes the key. None, if there is nothing."""
+        """Returns fresh parameters, None if the learner has none; consumes the key."""
         del key
         return ()
 
@@ -147,8 +147,8 @@ class Learner(Agent):
         """Returns (params, opt_state, gradient norm) after a step of the optimiser.
 
         Args:
-            hyper: Its `max_grad_norm` is the longest gradient.
-            params: What is moved.
+            hyper: Its `max_grad_norm` is the norm at which gradients are clipped.
+            params: The parameters before the step.
             opt_state: State of the optimiser.
             grads: Of the loss, shaped as `params`.
             rate: Learning rate of this step.
@@ -174,7 +174,7 @@ def linear(start: Scalar, end: Scalar, share: Scalar) -> Float[Array, ""]:
 
 
 def share_of_steps(step: int | Int[Array, ""], num_steps: Scalar) -> Float[Array, ""]:
-    """Returns how far step number `step` (from 0) is: the last of `num_steps` is at 1.
+    """Returns how far step number `step` is: 0 at the first, 1 at the last step.
 
     A plan of a single step stays at 0.
     """

@@ -1,7 +1,7 @@
-"""What policy-gradient learners minimise: plain, as in REINFORCE, or clipped as in PPO.
+"""Losses of policy-gradient learners: plain as in REINFORCE, or clipped as in PPO.
 
-A loss is a value that a learner's config makes. All of it is means over the valid steps
-of a batch:
+A loss is a value that a learner's config makes. It is a sum of means over the valid
+steps of a batch:
 
     -mean objective(rho, A) + value_coeff * mean error(V) - entropy_coeff * mean entropy
 
@@ -27,7 +27,7 @@ class Batch(NamedTuple):
     Attributes:
         sample: The experience.
         advantages: Of each step, 0 where not valid.
-        targets: What the values should have been.
+        targets: The targets of the values.
         weights: 1 for valid steps, 0 for the others.
     """
 
@@ -76,7 +76,7 @@ class Loss(abc.ABC):
 
         Args:
             evaluated: Log-probabilities, values and entropies of the batch's sample.
-            batch: What was played, with its advantages and targets.
+            batch: The experience, with its advantages and targets.
             hyper: The learner's traced numbers; `value_coeff`, and those of `hyper`.
             entropy_coeff: Weight of the entropy.
         """

@@ -1,4 +1,4 @@
-"""The naive learner: a policy gradient that takes its co-players for fixed."""
+"""The naive learner: a policy gradient that treats its co-players as fixed."""
 
 import dataclasses
 from typing import ClassVar

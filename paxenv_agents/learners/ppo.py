@@ -17,7 +17,7 @@ class PPOConfig(LearnerConfig):
     """Options of PPO. A value out of range is a ValueError that names it."""
 
     clip_epsilon: Positive = option(
-        0.2, "How far a ratio or a value may move in an update."
+        0.2, "Range in which probability ratios and values are clipped."
     )
     clip_value: bool = option(True, "Whether the value error is clipped too.")
 
@@ -58,8 +58,8 @@ class RecurrentPPOConfig(PPOConfig):
     hidden_sizes: tuple[int, ...] = (64,)
     gru_size: Count = option(
         64,
-        "Gated recurrent units, of the policy and the value each if `shared_torso` is"
-        " off.",
+        "Number of gated recurrent units; without `shared_torso` the policy and the "
+        "value have this number each.",
     )
 
     def __post_init__(self) -> None:

@@ -19,7 +19,7 @@ from paxenv_agents.types import Sample
 
 
 class Transition(NamedTuple):
-    """What a step was, time-major: leaves are `[T, E, ...]`.
+    """Experience of single steps, time-major: leaves are `[T, E, ...]`.
 
     Attributes:
         observations: What the agent saw.
@@ -27,7 +27,7 @@ class Transition(NamedTuple):
         rewards: What it was paid, float32.
         dones: Whether the step terminated the episode.
         ends: Whether the episode ended here, also by time.
-        next_observations: What the step led to.
+        next_observations: The observations to which the step led.
         valid: Whether the step was played.
     """
 
@@ -47,9 +47,9 @@ class Minibatch(NamedTuple):
         observations: What the agent saw.
         actions: What it did.
         rewards: The discounted sum of rewards of the window.
-        discounts: What the value of `next_observations` counts: gamma to the number of
-            steps, 0 after an end that was not by time.
-        next_observations: What the window led to.
+        discounts: Weight of the value of `next_observations`: gamma to the power of the
+            number of steps, 0 after an end that was not by time.
+        next_observations: The observations to which the window led.
         weights: 1, and 0 for steps that were not played.
     """
 
@@ -68,8 +68,8 @@ class Replay(struct.PyTreeNode):
 
     Attributes:
         rows: A `Transition` with leaves `[capacity, E, ...]`.
-        head: Where the next row goes. int32 scalar.
-        filled: How many rows hold something. int32 scalar.
+        head: Index of the next row to be written. int32 scalar.
+        filled: Number of rows that have been written. int32 scalar.
     """
 
     rows: Transition
@@ -85,15 +85,15 @@ class Replay(struct.PyTreeNode):
 def transitions(sample: Sample, last_obs: PyTree) -> Transition:
     """Returns what replay keeps of a sample `[T, E, ...]`.
 
-    Where an inner episode ends that is no end on the learner's clock, a step leads to
-    the opening of the next one: that is where the learner acts again.
+    If an inner episode ends that is no end on the learner's clock, its last step leads
+    to the opening of the next one, where the learner acts again.
 
     Args:
         sample: The experience.
-        last_obs: What is seen after it, `[E, ...]`.
+        last_obs: The observations after it, `[E, ...]`.
 
     Raises:
-        ValueError: If the sample does not hold what each step led to.
+        ValueError: If the sample lacks the observations to which steps led.
     """
     if sample.final_obs is None:
         raise ValueError("replay needs Sample.final_obs: what each step led to")
@@ -281,7 +281,7 @@ class HostReplay:
         return _windowed(window, gamma)
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns everything that decides what comes next, as arrays and numbers."""
+        """Returns the state of the ring and of its generator: arrays and numbers."""
         rows = [] if self._rows is None else jax.tree.leaves(self._rows)
         return {
             "rows": {str(i): x.copy() for i, x in enumerate(rows)},

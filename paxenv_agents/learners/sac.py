@@ -32,10 +32,10 @@ class SACConfig(OffPolicyConfig):
     learning_rate: float = 1e-3
     hidden_sizes: tuple[int, ...] = (256, 256)
     batch_size: int = 256
-    alpha: Positive | None = option(None, "Weight of the entropy; None: learnt.")
+    alpha: Positive | None = option(None, "Weight of the entropy; None: it is learnt.")
     target_entropy: Real | None = option(
         None,
-        "Entropy that the weight aims at, in nats, of actions in [-1, 1]; None: "
+        "Entropy at which a learnt weight aims, in nats, of actions in [-1, 1]; None: "
         "minus the number of coordinates.",
     )
 
@@ -80,7 +80,7 @@ class SAC(OffPolicy):
 
     @property
     def distribution(self) -> distributions.BoxGaussian:
-        """The law of actions."""
+        """The distribution of actions."""
         law: Any = distributions.for_space(self.action_space, "softplus", "squashed")
         return law
 
@@ -132,7 +132,7 @@ class SAC(OffPolicy):
     def outputs(
         self, params: PyTree, observations: PyTree
     ) -> Float[Array, "*batch outputs"]:
-        """Returns what the policy's law reads, `[..., 2 * coordinates]`."""
+        """Returns the inputs of the policy's distribution, `[..., 2 * coordinates]`."""
         outputs: Any = feed_forward.apply(
             self._actor, params["actor"], observations, self.observation_space
         )
@@ -205,7 +205,7 @@ class SAC(OffPolicy):
     def targets(
         self, key: Key[Array, ""], params: PyTree, batch: Minibatch
     ) -> Float[Array, " batch"]:
-        """Returns what the critics should say of the actions taken, `[batch]`."""
+        """Returns the critics' targets for the actions taken, `[batch]`."""
         features = feed_forward.features(
             batch.next_observations, self.observation_space
         )

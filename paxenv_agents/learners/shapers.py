@@ -103,12 +103,12 @@ class MFOSConfig(ContextConfig):
 
 @dataclasses.dataclass(frozen=True)
 class MFOS(PolicyGradient):
-    """A policy whose units are multiplied by what a meta policy says of the episode.
+    """A policy whose units a meta policy multiplies by a vector in every episode.
 
     In an inner episode the policy reads `th * GRU_policy` and the value `th *
-    GRU_value`. At its end `th = sigmoid(W h_meta)`, where the third unit has read all
-    steps; the other two are cleared, and with `meta_memory="episode"` the third too. In
-    the first episode of a trial `th` is 1.
+    GRU_value`. At its end `th` becomes `sigmoid(W h_meta)`, where `h_meta` is the state
+    of the third unit, which has read all steps. The other two are cleared, and with
+    `meta_memory="episode"` the third too. In the first episode of a trial `th` is 1.
 
     A loss computes `th` again at every inner end of its sequence, so the gradient of
     later episodes reaches the meta policy through it.

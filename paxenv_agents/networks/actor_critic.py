@@ -1,8 +1,8 @@
-"""A policy and a value as one function of what is seen and what is remembered.
+"""A policy and a value as one function of an observation and a hidden state.
 
 An `ActorCritic` is static and hashable, like the agent that holds it; parameters and
-hidden states are given to it. `FeedForward` remembers nothing, `Recurrent` has gated
-recurrent units and a rule that says when they forget.
+hidden states are given to it. `FeedForward` has no memory, `Recurrent` has gated
+recurrent units and a rule for when they are cleared.
 """
 
 import abc
@@ -58,7 +58,7 @@ class ActorCritic(abc.ABC):
 
     @property
     def mixes_games(self) -> bool:
-        """Whether what it does in a game depends on the games beside it."""
+        """Whether its outputs in a game depend on the games that are played at once."""
         return False
 
     @abc.abstractmethod
@@ -100,7 +100,7 @@ class ActorCritic(abc.ABC):
 
 
 class FeedForward(ActorCritic):
-    """A network of what is seen alone; its hidden state is empty."""
+    """A network that reads the observation alone; its hidden state is empty."""
 
     @property
     def hidden_size(self) -> int:
@@ -143,14 +143,14 @@ class FeedForward(ActorCritic):
 
 @dataclasses.dataclass(frozen=True)
 class Recurrent(ActorCritic):
-    """A network that reads what is seen into a hidden state, and that state.
+    """A network that reads observations into a hidden state, and acts on that state.
 
-    A loss plays a sequence again from its first stored state, lets the rule of the
-    memory act where an inner episode ends, passes over steps that were not played, and
-    is differentiated through all of it.
+    A loss runs over a sequence again from its first stored state, applies the rule of
+    the memory where an inner episode ends, skips steps that were not played, and is
+    differentiated through the whole sequence.
 
     Attributes:
-        memory: When the hidden state is forgotten.
+        memory: The rule that says when the hidden state is cleared.
         num_games: Games that are played together and may see each other's hidden
             states; None: all games of a batch.
 
@@ -305,7 +305,7 @@ def make_recurrent(
         observation_space: What is seen.
         distribution: How outputs become actions.
         config: Options of networks, with `hidden_sizes` and `gru_size`.
-        memory: When its hidden state is forgotten.
+        memory: The rule that says when the hidden state is cleared.
         context: What a hidden state becomes before each step; a key of
             `recurrent.CONTEXTS`.
         num_games: Games that see each other's hidden states; None: all of a batch.

@@ -32,7 +32,7 @@ _SOFTPLUS_OFFSET = math.log(math.expm1(INITIAL_SCALE - MIN_SCALE))
 
 
 class Distribution(abc.ABC):
-    """A law of actions, given by a network's outputs."""
+    """A distribution of actions, given by a network's outputs."""
 
     @property
     @abc.abstractmethod
@@ -265,8 +265,8 @@ class SquashedGaussian(BoxGaussian):
 class ClippedGaussian(BoxGaussian):
     """Normal numbers scaled to the Box, then clipped to it.
 
-    The log-likelihood is that of what was played: at a bound, of all that is clipped to
-    it. The entropy is that of the numbers before the clip.
+    The log-likelihood is that of the action as played: at a bound, of all numbers that
+    are clipped to it. The entropy is that of the numbers before the clip.
     """
 
     def log_prob(

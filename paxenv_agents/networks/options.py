@@ -16,21 +16,26 @@ class NetworkConfig:
     Their widths, `hidden_sizes`, have a default of each learner's own.
     """
 
-    activation: Activation = option("tanh", "`tanh`, `relu` or `silu`.")
-    shared_torso: bool = option(False, "One torso with two heads, or two networks.")
+    activation: Activation = option("tanh", "Activation of the hidden layers.")
+    shared_torso: bool = option(
+        False, "Whether policy and value are heads of one torso, or two networks."
+    )
     tabular: bool = option(
-        False, "A row of logits and a value for each observed state."
+        False, "Whether each observed state has a row of logits and a value of its own."
     )
     action_scale: Annotated[str, one_of(*distributions.SCALES)] = option(
-        "state_independent", "Of a Box: a learnt vector, or `softplus` of a head."
+        "state_independent",
+        "For a Box: standard deviations are a learnt vector, or the `softplus` of a "
+        "head of the network.",
     )
     action_bound: Annotated[str, one_of(*distributions.BOUNDS)] = option(
-        "squashed", "Of a Box: through tanh, or `scaled` and clipped."
+        "squashed", "For a Box: actions are squashed by tanh, or `scaled` and clipped."
     )
     conv_channels: Widths = option(
-        (16, 16), "Of images: channels of each convolution; `()` flattens them."
+        (16, 16),
+        "For images: channels of each convolution; `()` flattens the image.",
     )
-    kernel_size: Count = option(3, "Of images: height and width of the convolutions.")
+    kernel_size: Count = option(3, "For images: height and width of the kernels.")
 
     def __post_init__(self) -> None:
         check(self)

@@ -1,4 +1,4 @@
-"""Networks that remember, and for how long: encoders, gated recurrent units, heads."""
+"""Networks with a memory, and rules for how long it lasts."""
 
 import abc
 import dataclasses
@@ -15,7 +15,7 @@ from paxenv_agents.networks import feed_forward
 
 
 class Alone(nn.Module):
-    """A game keeps to itself."""
+    """A hidden state does not depend on other games."""
 
     @nn.compact
     def __call__(self, hidden: Float[Array, "*batch H"]) -> Float[Array, "*batch H"]:
@@ -33,7 +33,7 @@ class Average(nn.Module):
 
 
 class Attention(nn.Module):
-    """Half of a hidden state is what it reads in those of all games, its own too.
+    """Half of a hidden state is what attention reads in those of all games.
 
     One head over the games, between two layer norms over the features. There is no
     position, so the order of the games does not matter.
@@ -83,9 +83,10 @@ def in_company() -> bool:
 class RecurrentActorCritic(nn.Module):
     """Features and a hidden state to a policy and a value.
 
-    `encode` has no memory and takes a whole sequence at once, `step` carries the hidden
-    state on by one step, and `outputs` reads it. Hidden states of games that are called
-    under `jax.vmap(..., axis_name="games")` meet before each step.
+    `encode` has no memory and takes a whole sequence at once, `step` advances the
+    hidden state by one step, and `outputs` reads it. Under
+    `jax.vmap(..., axis_name="games")` the context mixes the hidden states of the games
+    before each step.
 
     Source of the cell: Cho et al., Learning Phrase Representations using RNN
     Encoder-Decoder (2014).
@@ -195,7 +196,7 @@ NUM_PARTS = 4
 
 
 class ModelFreeShaperNetwork(RecurrentActorCritic):
-    """Three recurrent units: of the policy, of the value, and of what steers both.
+    """Three recurrent units: of the policy, of the value, and of the meta policy.
 
     The hidden state is `[policy | value | meta | th]`. The heads read the first two
     units, each multiplied by `th`, which only `steered` changes. Attributes are those
@@ -237,7 +238,7 @@ class ModelFreeShaperNetwork(RecurrentActorCritic):
         return jnp.concatenate([super().step(units, encoded), th], axis=-1)
 
     def steered(self, hidden: Float[Array, "*batch H"]) -> Float[Array, "*batch G"]:
-        """Returns the next `th`, `[..., G]`: a sigmoid of what the meta unit holds."""
+        """Returns the next `th`, `[..., G]`: a sigmoid of a map of the meta unit."""
         meta = jnp.split(hidden, NUM_PARTS, axis=-1)[2]
         return jax.nn.sigmoid(self.steering(meta))
 
@@ -269,7 +270,7 @@ class Memory(abc.ABC):
         Args:
             module: The network.
             params: Its parameters.
-            hidden: What it remembered at the end of the episode, `[H]`.
+            hidden: The hidden state at the end of the episode, `[H]`.
         """
 
 
@@ -301,7 +302,7 @@ class OfTrial(Memory):
 
 @dataclasses.dataclass(frozen=True)
 class Steered(Memory):
-    """M-FOS: what the meta unit has read becomes `th`, and the other two are cleared.
+    """M-FOS: the meta unit's state gives `th`, and the other two units are cleared.
 
     In the first inner episode of a trial `th` is 1.
 

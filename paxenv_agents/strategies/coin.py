@@ -1,4 +1,4 @@
-"""Fixed policies of the coin game: which coin to go for, and by which way."""
+"""Fixed policies of the coin game: which coin a player goes for, and by which way."""
 
 import abc
 import dataclasses

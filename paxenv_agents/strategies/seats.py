@@ -1,4 +1,4 @@
-"""What a strategy asks of the seat that it is to play, checked at construction."""
+"""Requirements of strategies for their seat, checked at construction."""
 
 import gymnasium
 import numpy as np

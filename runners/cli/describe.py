@@ -1,4 +1,4 @@
-"""`paxrun describe`: the rules of a game, as a newcomer needs them."""
+"""`paxrun describe`: the rules of a game."""
 
 import click
 

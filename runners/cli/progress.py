@@ -1,4 +1,4 @@
-"""What a person sees while an experiment runs: on standard error."""
+"""Progress of an experiment, shown on standard error."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""`paxrun runs`: which runs there are, and what one of them did."""
+"""`paxrun runs`: lists runs, and shows one."""
 
 import dataclasses
 import json
@@ -9,7 +9,10 @@ import click
 from runners.cli.errors import user_errors
 
 EXP_DIR = click.option(
-    "--exp-dir", default="exp", show_default=True, help="Where runs are looked for."
+    "--exp-dir",
+    default="exp",
+    show_default=True,
+    help="The folder in which runs are looked for.",
 )
 #: A pipe has no width: there a run is one line.
 PIPE_WIDTH = 500
@@ -27,7 +30,7 @@ def runs_group() -> None:
 @click.option("--group", metavar="NAME", help="Only runs of this group.")
 @click.option("--tag", metavar="NAME", help="Only runs with this tag.")
 @click.option("--name", metavar="NAME", help="Only runs of this name.")
-@click.option("--status", metavar="STATUS", help="Only runs that ended so, or run.")
+@click.option("--status", metavar="STATUS", help="Only runs of this status.")
 @AS_JSON
 def ls(exp_dir: str, as_json: bool, **filters: str | None) -> None:
     """List runs, oldest first.

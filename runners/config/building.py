@@ -179,8 +179,8 @@ def _with_weights(layer: Layer) -> Layer:
     if not weights:
         if player is not None and player.origin.typed and not given:
             raise ConfigError(
-                f"player={player.value}{player.origin.said} is about whose weights "
-                "model_path names, and there is no model_path"
+                f"player={player.value}{player.origin.said} says whose weights "
+                "model_path names, but there is no model_path"
             )
         return layer
     number = 1 if player is None else coerce(player.value, int, "player")

@@ -273,7 +273,7 @@ def _text(path: Path) -> str:
         raise ConfigError(f"cannot read --config {path}: {error.strerror}") from None
     except UnicodeDecodeError as error:
         raise ConfigError(
-            f"cannot read --config {path}: it is no text in UTF-8 ({error.reason} at "
+            f"cannot read --config {path}: it is not a UTF-8 text ({error.reason} at "
             f"byte {error.start}); save it as UTF-8"
         ) from None
 

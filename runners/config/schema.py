@@ -113,48 +113,52 @@ class AgentConfig:
 
     name: str = option(help="A registered name.")
     players: Players = option(
-        (), "The seats, counted from 1; empty means the first free one."
+        (), "The players that it plays, counted from 1; empty: the first free one."
     )
     clock: Annotated[str, one_of("trial", "inner")] = option(
         "trial", "When a learner updates: after a trial, or after each inner episode."
     )
     reset: Reset = option(
-        "never", 'When it starts afresh: `"never"`, every `"trial"`, or every n trials.'
+        "never",
+        'When the agent gets a new training state: `"never"`, in every `"trial"`, or '
+        "in every n-th trial.",
     )
     learning: bool = option(
-        True, "Whether it learns at all; otherwise it plays as it starts."
+        True, "Whether the agent learns; otherwise it plays with its first weights."
     )
     stop_after: Stop | None = option(
         None,
-        'In how many inner episodes of a trial it learns: a number, or `"uniform"`, '
-        "drawn from 1 to all whenever it starts afresh; None: in all.",
+        "Inner episodes of a trial in which the agent learns, from the first one on: a "
+        'number, or `"uniform"`, which draws the number, from 1 to all, at every reset '
+        "of the agent; None: all.",
     )
     sample: Mapping[str, Any] = option(
-        help="Numbers of its learning that are drawn whenever it starts afresh, such "
+        help="Hyperparameters of the agent that are drawn at each of its resets, such "
         "as `{learning_rate: {log_uniform: [1e-5, 1]}}`.",
         factory=dict,
     )
     show_payoff: bool = option(
-        False, "Whether it sees the game's payoff beside the observation."
+        False, "Whether the agent observes the game's payoff too."
     )
     blind_games: Natural = option(
-        0, "In how many of the games it sees START instead of what is played."
+        0, "Number of games in which it observes START in place of the last actions."
     )
     self_play_trials: Natural = option(
         0,
-        "It plays all other players too in the first trial, and with a probability "
-        "that falls to 0 in so many trials; 0: never.",
+        "Self-play: in the first trial the agent plays all other players too, and "
+        "then with a probability that falls linearly to 0 over this number of trials; "
+        "0: never.",
     )
     model_path: str | None = option(
-        None, "Weights to start from: a file of `models/` of a run."
+        None, "The weights from which it starts: a file in `models/` of a run."
     )
     run_path: str | None = option(
         None, "The Weights & Biases run that holds `model_path`."
     )
     es: Mapping[str, Any] | None = option(
         None,
-        "With `evo`: that its parameters are searched, and what differs from the "
-        "options of the run's `es`. If no agent has it, the first one is searched.",
+        "With `evo`: the agent's parameters are searched, with these options on top of "
+        "the run's `es`. If no agent has `es`, the first one is searched.",
     )
     options: Mapping[str, Any] = option(help="Options of the agent.", factory=dict)
 
@@ -175,10 +179,10 @@ class PayoffSamplerConfig:
     """Payoffs that are drawn anew for every trial."""
 
     kind: Annotated[str, one_of("random", "dilemma", "noise")] = option(
-        help='`"random"` entries; strict symmetric prisoner\'s `"dilemma"`s; or the '
-        'game\'s payoff with `"noise"` added.'
+        help='What is drawn: `"random"` entries, a strict symmetric prisoner\'s '
+        '`"dilemma"`, or the game\'s payoff with `"noise"` added.'
     )
-    low: float = option(help="The lower bound of what is drawn.")
+    low: float = option(help="The lower bound of a drawn entry or of the noise.")
     high: float = option(help="The upper bound.")
     players: Players = option(
         (), "Whose payoff is drawn, counted from 1; empty: everybody's."
@@ -232,14 +236,14 @@ class ExperimentConfig:
     """
 
     name: str = option(
-        "", "The stored experiment, which also names the folder under `exp_dir`."
+        "", "Name of the stored experiment, and of the folder under `exp_dir`."
     )
-    description: str = option("", "What is played.")
-    expected: str = option("", "What comes out.")
+    description: str = option("", "What the experiment plays.")
+    expected: str = option("", "The expected outcome, in words.")
     source: str = option("", "Where the setting or the expectation comes from.")
     bands: Mapping[str, tuple[float, float]] = option(
-        help="What comes out in numbers: for each metric the lowest and the highest "
-        "mean over seeds, compared by `paxrun parity`.",
+        help="The expected outcome in numbers: for each metric the lowest and the "
+        "highest mean over seeds. `paxrun parity` compares.",
         factory=dict,
     )
     runner: Annotated[str, one_of(*KINDS)] = option(
@@ -252,13 +256,13 @@ class ExperimentConfig:
     agents: tuple[AgentConfig, ...] = option(
         (),
         "One entry for each agent, a name or a mapping with `name`; empty means PPO "
-        "for player 1. Players for whom nobody is named are played by the game's "
-        "usual opponent.",
+        "for player 1. The game's usual opponent plays each player that no entry "
+        "takes.",
     )
     shuffle_players: bool = option(
         False,
-        "Whether the agents' seats in the game are drawn for every trial; `players` "
-        "are roles then.",
+        "Whether it is drawn for every trial which agent is which player of the game; "
+        "`players` are then roles.",
         page="interventions.md",
     )
     payoff_sampler: PayoffSamplerConfig | None = option(
@@ -269,16 +273,17 @@ class ExperimentConfig:
     num_envs: Count = option(100, "Games played side by side against each opponent.")
     num_opponents: Count = option(
         1,
-        "Independent copies of the co-players that learn per opponent.",
+        "Opponents that are met at once; each has its own copies of the co-players "
+        "that learn.",
         aliases=("num_opps",),
     )
     total_timesteps: Count = option(
         1_000_000,
-        "Environment steps of a seed, over all games and all members; rounded up to "
+        "Environment steps of a seed, over all games and members; rounded up to "
         "whole iterations. With `evo`, `es.num_generations` wins.",
     )
     es: ESOptions = option(
-        help="Options of the evolution, for the runner `evo`.",
+        help="Options of the search, for the runner `evo`.",
         factory=ESOptions,
         page="evolution.md",
     )
@@ -307,12 +312,12 @@ class ExperimentConfig:
     )
     max_checkpoints: Count = option(5, "How many of the latest checkpoints are kept.")
     keep_period: Count | None = option(
-        None, "Environment steps between checkpoints that are kept for good."
+        None, "Environment steps between checkpoints that are never pruned."
     )
     non_finite: Annotated[str, one_of("stop", "continue")] = option(
         "stop",
-        'Whether a run whose loss or parameters become NaN or infinite is to `"stop"`'
-        ' as failed, or to `"continue"` with a warning.',
+        'What a run does when a loss or a parameter becomes NaN or infinite: `"stop"` '
+        'ends it as failed, `"continue"` warns and goes on.',
     )
     plot: bool = option(True, "Whether pictures are drawn at the end.")
     num_devices: Count = option(
@@ -324,7 +329,9 @@ class ExperimentConfig:
         "Devices that share large parameters; divides `num_devices`.",
         page="devices.md",
     )
-    chunk_size: Count = option(64, "Most iterations between two visits of the host.")
+    chunk_size: Count = option(
+        64, "Iterations of one compiled call, at most; Python acts between the calls."
+    )
     exp_dir: str = option("exp", "Where run directories are made.")
     save_dir: str | None = option(
         None, "The run directory itself, instead of a new one under `exp_dir`."
@@ -334,8 +341,8 @@ class ExperimentConfig:
     )
     seeds_apart: bool = option(
         False,
-        "Whether TensorBoard and Weights & Biases show every seed by itself, beside "
-        "or instead of means over seeds.",
+        "Whether every seed is shown separately: in TensorBoard beside the means over "
+        "seeds, at Weights & Biases instead of them.",
         page="logging.md",
     )
     wandb: WandbConfig = option(

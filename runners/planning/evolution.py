@@ -86,7 +86,7 @@ def _own_options(where: str, agent: AgentConfig) -> dict[str, Any]:
     for name in own:
         if name in SHARED:
             raise ConfigError(
-                f"{where}.{name} is the same for all who are searched: set es.{name}"
+                f"{where}.{name} is the same for all searched agents: set es.{name}"
             )
     return own
 

@@ -235,7 +235,7 @@ def _optimised(config: ExperimentConfig) -> tuple[ExperimentConfig, OuterOptimis
             if agent.clock == "trial" and written.typed:
                 raise ConfigError(
                     f"agent{i}.clock=trial (from {written}): with evo every trial "
-                    "begins anew, so who learns does so on the clock inner"
+                    "begins anew, so learners need clock=inner"
                 )
         options = evolution.without_leftovers(config)
         agents, outer = evolution.evolution(config.agents, options)
@@ -287,8 +287,8 @@ def _check_kind(config: ExperimentConfig) -> None:
     who, rl = config.runner, "use `paxrun rl`"
     for i, agent in enumerate(config.agents):
         if config.kind.evolves and agent.es is not None:
-            searched = "is about learning, and with evo it is searched: leave it out"
-            _refuse(config, i, OF_LEARNING, searched)
+            searched = "is about learning, and with evo the agent is searched"
+            _refuse(config, i, OF_LEARNING, f"{searched}: leave it out")
         if config.kind.endless:
             counts = f"counts trials, and {who} plays without an end: {rl}"
             _refuse(config, i, OF_TRIALS, counts)

@@ -225,8 +225,8 @@ class Seat:
         parts: list[PayoffShown | BlindGames] = []
         if agent.blind_games > num_games:
             raise ConfigError(
-                f"{self.where}.blind_games={agent.blind_games} of "
-                f"{counted(num_games, 'game')}: num_envs is how many there are"
+                f"{self.where}.blind_games={agent.blind_games} is more than the "
+                f"{counted(num_games, 'game')} that num_envs says"
             )
         try:
             if agent.blind_games:
@@ -282,8 +282,8 @@ class Seat:
         for name, value in self.agent.sample.items():
             if name not in known:
                 raise ConfigError(
-                    f"{self.where}.sample: {self.agent.name} learns with no {name!r}"
-                    f"{did_you_mean(name, known)} Its numbers: "
+                    f"{self.where}.sample: {self.agent.name} has no hyperparameter "
+                    f"{name!r}{did_you_mean(name, known)} Its hyperparameters: "
                     f"{', '.join(known) or 'none'}"
                 )
             draws[name] = _distribution(f"{self.where}.sample.{name}", value)
@@ -335,7 +335,7 @@ class Seat:
                         f"{agent.name} {space(own)}"
                     )
         if not others:
-            raise ConfigError(f"{setting}: it plays everybody already")
+            raise ConfigError(f"{setting}: it plays all players already")
         return others, FadingSelfPlay(agent.self_play_trials)
 
     def _check_batch(self, slot: Slot, env: Any, num_steps: int | None) -> None:

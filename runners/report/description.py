@@ -1,4 +1,4 @@
-"""A game in words: who plays, what they do, see and get."""
+"""A description of a game: its players, actions, observations and payoffs."""
 
 import dataclasses
 import inspect

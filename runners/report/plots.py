@@ -1,4 +1,4 @@
-"""Pictures of a run: rewards, inner episodes, who cooperates in which state."""
+"""Pictures of a run: rewards, inner episodes, and cooperation by state."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -124,7 +124,7 @@ def cooperation(outcome: Outcome, path: Path) -> None:
     axes.set_xticks(range(len(every)), [_tick(named, players, s) for s in every])
     axes.set_ylim(0, 1.1)
     axes.set_yticks(np.linspace(0, 1, 6))
-    axes.set_xlabel("state of a player, and which share of its steps begin there")
+    axes.set_xlabel("state of a player, and the share of its steps that begin there")
     axes.set_ylabel(cooperation_title(named))
     trained = "after training, " if plan.config.kind.trains else ""
     _set_title(axes, outcome, f"{trained}{outcome.mode} actions")

@@ -87,10 +87,13 @@ class SearchDim:
         if not math.isfinite(high):
             raise ValueError(f"{self.name} needs a finite high, got {high!r}")
         if self.scale == "log" and low <= 0:
-            raise ValueError(f"{self.name} is searched by ratios: low > 0, got {low!r}")
+            raise ValueError(
+                f"{self.name} has a log scale: low must be > 0, got {low!r}"
+            )
         if self.scale == "int" and (low != int(low) or high != int(high)):
             raise ValueError(
-                f"{self.name} is whole: low and high too, got {low!r} and {high!r}"
+                f"{self.name} is a whole number: low and high must be too, got "
+                f"{low!r} and {high!r}"
             )
 
     @property

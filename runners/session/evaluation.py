@@ -1,9 +1,9 @@
 """Evaluation: agents play in games and keys of their own, and nobody learns.
 
-The agents of a plan play trials with everybody in them (`Evaluation`). One agent plays
-whole episodes: natively, each as the first trial of a lane of its own and to its end,
-so that short ones do not count more than long ones (`play_episodes`), or on the host
-(`play_on_host`). Keys follow `runners.engine.tags.evaluation_key`.
+`Evaluation` lets all agents of a plan play trials together. `play_episodes` lets one
+agent play whole episodes of a native game, each as the first trial of a lane of its own
+and to its end, so that short ones do not count more than long ones; `play_on_host` does
+so on the host. Keys follow `runners.engine.tags.evaluation_key`.
 """
 
 import dataclasses
@@ -42,7 +42,7 @@ MAX_STEPS = 100_000
 
 
 class Evaluated(NamedTuple):
-    """What one evaluation measured.
+    """The measurements of one evaluation.
 
     Attributes:
         metrics: `[seeds]` by name.
@@ -64,15 +64,15 @@ class Evaluation:
         self._starts: tuple | None = None
 
     def play(self, agents: tuple, env_steps: int | None = None) -> Evaluated:
-        """Plays the agents once and returns what was measured.
+        """Plays the agents once and returns the measurements.
 
         A seed whose agents hold a NaN gets NaN for everything: their policies have no
         meaning.
 
         Args:
             agents: Training states in the order of the slots, leaves `[seeds, ...]`.
-            env_steps: Steps after which it takes place, for keys of its own; None at
-                the end of the run.
+            env_steps: Environment steps after which the evaluation takes place, for
+                keys of its own; None at the end of the run.
         """
         config = self.plan.config
         run_keys = evaluation_keys(config.seed, config.num_seeds, env_steps)

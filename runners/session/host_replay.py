@@ -1,4 +1,4 @@
-"""Training from a replay in host memory: play is compiled, turns of learning are not.
+"""Training from replay in host memory: play is compiled, learning is not.
 
 `HostReplayProgram` is a `StagedProgram` of `runners.engine.program` with the state and
 the keys of a compiled one.
@@ -30,7 +30,7 @@ def initial_state(experiment: Experiment, keys: jax.Array, params: Any) -> RunSt
     """Returns the state before the first iteration, without a ring on the device.
 
     Args:
-        experiment: What will run.
+        experiment: The experiment.
         keys: The run key of the one seed, `[1]`.
         params: The game's numbers.
     """
@@ -41,8 +41,8 @@ class HostReplayProgram(StagedProgram):
     """One seed of one learner from replay, whose ring lies in NumPy arrays.
 
     Attributes:
-        experiment: What runs, an iteration a call.
-        ring: The experience.
+        experiment: The experiment, of which a call runs one iteration.
+        ring: The replay buffer.
         state: Leaves `[1, ...]`; the learner's own `replay` is empty.
         iteration: Iterations that have been run.
     """
@@ -62,14 +62,14 @@ class HostReplayProgram(StagedProgram):
         self.load(state)
 
     def load(self, state: RunState) -> None:
-        """Goes on from another state; its buffers are copied."""
+        """Continues from another state; its buffers are copied."""
         self.state = jax.tree.map(jnp.copy, state)
         self.iteration = int(np.asarray(state.iteration)[0])
         self._played: Any = None
 
     @property
     def agent(self) -> OffPolicy:
-        """Who learns."""
+        """The learner."""
         return self._agent
 
     @property
@@ -94,12 +94,12 @@ class HostReplayProgram(StagedProgram):
         return self.rollout() | self.update()
 
     def rollout(self) -> Rows:
-        """Plays what one update learns from; metrics are `[1, 1]`."""
+        """Plays the experience of one update; metrics are `[1, 1]`."""
         self._played, seen = _play(self.experiment, self.state)
         return {name: x[:, None] for name, x in on_host(seen).items()}
 
     def update(self) -> Rows:
-        """Keeps what was played and learns what is due; metrics are `[1, 1]`.
+        """Keeps the experience and makes the updates due; metrics are `[1, 1]`.
 
         Raises:
             RuntimeError: If `rollout` has not been run before.
@@ -121,11 +121,11 @@ class HostReplayProgram(StagedProgram):
         return {name: x[None, None] for name, x in on_host(learnt).items()}
 
     def set_agents(self, states: dict[int, Any]) -> None:
-        """Puts another training state, leaves `[1, ...]`, in the place of the old."""
+        """Replaces the training state by another one, leaves `[1, ...]`."""
         self.state = with_agents(self.state, jax.tree.map(jnp.copy, states))
 
     def set_agent(self, agent: Agent) -> None:
-        """Puts another agent of the same training state in the place of the old."""
+        """Replaces the agent by another one of the same training state."""
         (slot,) = self.experiment.slots
         slots = (dataclasses.replace(slot, agent=agent),)
         self.experiment = dataclasses.replace(self.experiment, slots=slots)
@@ -172,7 +172,7 @@ class HostReplayProgram(StagedProgram):
         return {"generator": self.ring.state_dict()["generator"]}
 
     def restore(self, arrays: dict[str, Any], about: Mapping[str, Any]) -> None:
-        """Goes on from what `arrays` and `about` returned."""
+        """Continues from what `arrays` and `about` returned."""
         self.load(arrays["run"])
         ring = arrays["replay"]
         rows = {name: np.array(x) for name, x in ring["rows"].items()}

@@ -1,4 +1,4 @@
-"""Weights of a run: what its agents start from, and what it leaves."""
+"""Weights of a run: those from which its agents start, and those that it saves."""
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -67,13 +67,13 @@ def _against_one(slot: Slot, params: Any) -> Any:
 def about_weights(
     config: ExperimentConfig, game: str, index: int, seed_index: int
 ) -> dict[str, Any]:
-    """Returns what is recorded beside weights: enough to make their game again.
+    """Returns the record beside weights, from which their game can be made again.
 
     Args:
         config: The experiment.
         game: The game's id.
-        index: Whose weights: a place among the agents.
-        seed_index: Of which of the run's seeds.
+        index: The agent's place in the config.
+        seed_index: The number of the seed in the run.
     """
     return {
         "game": game,
@@ -136,8 +136,8 @@ def _started(plan: Plan) -> Iterator[tuple[int, AgentConfig, Slot]]:
 def with_models(plan: Plan, state: RunState) -> RunState:
     """Returns the state with the weights that agents' `model_path` names.
 
-    They are what these agents play with, and what they start afresh from. Opponents
-    with training states of their own all get the same.
+    The agents play with these weights, and return to them at every reset. Opponents
+    with training states of their own all get the same weights.
 
     Args:
         plan: The plan.
@@ -172,14 +172,14 @@ def export_weights(
 ) -> Path:
     """Writes one agent's weights and returns the file.
 
-    Nothing that training would need comes with them: no optimiser, no keys. Only the
-    agent's parameters are read.
+    Only the agent's parameters are read and written, and neither the optimiser nor
+    keys.
 
     Args:
         path: A checkpoint, a run directory or its folder of checkpoints (the latest).
         out: `models/player1`, with or without `.msgpack`; a `.json` comes beside it.
-        player: Whose agent, counted from 1.
-        seed_index: Which of the run's seeds.
+        player: The player of the agent, counted from 1.
+        seed_index: The number of the seed in the run, from 0.
 
     Raises:
         CheckpointError: If there is no such agent or seed, or the checkpoint does not

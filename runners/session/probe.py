@@ -1,4 +1,4 @@
-"""How co-players answer one forced action: a step of play, with and without it."""
+"""How co-players respond to one forced action: play with it and without it."""
 
 import dataclasses
 import functools
@@ -56,10 +56,11 @@ def probe(plan: Plan, *, player: int, at: int, action: int, window: int) -> Resp
 
     Args:
         plan: An evaluation; its trials have one inner episode.
-        player: Who is forced, from 1.
-        at: The step that is forced, from 0.
-        action: What the player has to do.
-        window: Steps that are shown before and after it, as far as there are any.
+        player: The forced player, from 1.
+        at: The step of the forced action, from 0.
+        action: The forced action.
+        window: Steps before and after it that are returned, as far as the episode has
+            them.
 
     Raises:
         ConfigError: If there is no such player or step, or the action does not fit.

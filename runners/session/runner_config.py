@@ -19,20 +19,22 @@ from runners.storage.places import not_empty
 @documented
 @dataclasses.dataclass(frozen=True)
 class RunnerConfig:
-    """How long to train, how often to look, and on which devices.
+    """How long to train, how often to evaluate, log and save, and on which devices.
 
-    What belongs to an algorithm is in its own config. All intervals are in
-    environment steps of all games together, and are due when they are crossed. A
-    value out of range is a ValueError that names it.
+    Options of an algorithm are in its own config. All intervals count environment steps
+    of all games together, and are due when they are crossed. A value out of range is a
+    ValueError that names it.
     """
 
     total_timesteps: Count = option(100_000, "Steps to train for.")
     eval_every: Count = option(
-        5_000, "Steps between evaluations; more than the total: none."
+        5_000, "Steps between evaluations; with more than the total there are none."
     )
     eval_episodes: Count = option(10, "Episodes of an evaluation.")
     log_interval: Count = option(1_000, "Steps between rows of the log.")
-    buffer_size: Count = option(100_000, "Transitions that replay keeps (off-policy).")
+    buffer_size: Count = option(
+        100_000, "Transitions that the replay buffer keeps (off-policy)."
+    )
     warmup_steps: Natural = option(
         1_000, "Steps of random actions at first (off-policy)."
     )
@@ -48,18 +50,23 @@ class RunnerConfig:
     checkpoint_interval: Count = option(5_000, "Steps between checkpoints.")
     max_checkpoints: Count = option(5, "Recent checkpoints that are kept.")
     keep_period: Count | None = option(
-        None, "Steps between those that are kept for ever."
+        None, "Steps between checkpoints that are never pruned."
     )
     resume: bool = option(
         False, "Go on from the latest checkpoint; needs `checkpoint_dir`."
     )
     overwrite: bool = option(
         False,
-        "Delete what an earlier training has left in `checkpoint_dir` and `run_dir`.",
+        "Delete what an earlier training left in `checkpoint_dir` and `run_dir`.",
     )
     plot: bool = option(True, "Draw a reward curve after training.")
-    change_rates: bool = option(False, "Resume with other numbers of the algorithm.")
-    progress: bool = option(True, "Show a line of progress in a terminal or notebook.")
+    change_rates: bool = option(
+        False,
+        "Allow other hyperparameters than those of the checkpoint; needs `resume`.",
+    )
+    progress: bool = option(
+        True, "Show a line of progress in a terminal or a notebook."
+    )
 
     def __post_init__(self) -> None:
         check(self)
@@ -158,7 +165,7 @@ def check_spaces(
     n_actions: int | None = None,
     action_dim: int | None = None,
 ) -> None:
-    """Raises ValueError if what is given is not what the game has."""
+    """Raises ValueError if given shapes are not those of the game."""
     space = game.observation_space(0)
     found = space.shape or ()
     if obs_shape is not None and tuple(obs_shape) != found:

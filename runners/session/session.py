@@ -1,4 +1,4 @@
-"""One training: what advances, what is saved of it, and what is due on the way."""
+"""One training: a program, its checkpoints, and the tasks on the way."""
 
 import contextlib
 import dataclasses
@@ -15,14 +15,14 @@ from runners.storage.checkpoints.tree import restore_first_whole
 
 
 class Part(Protocol):
-    """Something of the host whose state lies in the record of a checkpoint."""
+    """State of the host that is saved in the record of a checkpoint."""
 
     def saved(self) -> Any:
         """Returns its state as JSON."""
         ...
 
     def load(self, saved: Any) -> None:
-        """Goes on from what `saved` returned; None begins with nothing."""
+        """Continues from what `saved` returned; None begins anew."""
         ...
 
 
@@ -31,10 +31,10 @@ class Session:
     """A training and its checkpoints, which all have one kind of record.
 
     Attributes:
-        program: What advances.
-        store: Where checkpoints lie; None: none are saved.
-        facts: Returns what else stands in a record: what the training is made of.
-        parts: What of the host is saved and goes on, by its name in the record.
+        program: The program that is advanced.
+        store: The store of checkpoints; None: none are saved.
+        facts: Returns further entries of a record: the settings of the training.
+        parts: State of the host that is saved and restored, by its name in the record.
         seconds: Seconds of training so far, also before this process.
         best: The highest score of an evaluation so far, -inf before the first.
         first_non_finite: The first iteration, from 1, that gave a NaN; None is none.
@@ -52,7 +52,7 @@ class Session:
 
     @contextlib.contextmanager
     def interruptible(self) -> Iterator[Interrupt]:
-        """Makes the first Ctrl-C or SIGTERM a request, which `run` answers.
+        """Makes the first Ctrl-C or SIGTERM a request to stop, which `run` follows.
 
         It ends after the chunk that is being run, and there is time to save.
         """
@@ -133,7 +133,7 @@ class Session:
         )
 
     def record(self) -> dict[str, Any]:
-        """Returns what stands beside the arrays of a checkpoint."""
+        """Returns the record beside the arrays of a checkpoint."""
         return {
             **self.facts(),
             "iteration": self.program.iteration,
@@ -155,7 +155,7 @@ class Session:
         *,
         check: Callable[[Path], None] = lambda _: None,
     ) -> dict[str, Any]:
-        """Goes on from a checkpoint of the store; where it is damaged, one before it.
+        """Continues from a checkpoint of the store, or an older one if it is damaged.
 
         Args:
             which: Steps, a name, a path, "latest" or "best".
@@ -173,7 +173,7 @@ class Session:
     def restore_first_whole(
         self, paths: Sequence[Path], *, check: Callable[[Path], None]
     ) -> dict[str, Any]:
-        """Goes on from the first checkpoint that is whole; see `restore`."""
+        """Continues from the first checkpoint that is whole; see `restore`."""
 
         def template(path: Path) -> Any:
             check(path)

@@ -1,4 +1,4 @@
-"""One plan in training: what is logged, evaluated and saved on the way."""
+"""Training of a plan, with its logs, evaluations and checkpoints."""
 
 import functools
 from pathlib import Path
@@ -56,10 +56,10 @@ class Training:
     """A program in its run directory.
 
     Attributes:
-        plan: What is trained.
-        program: Where it stands.
-        run_dir: Where everything goes.
-        session: Its checkpoints, and how far it has come.
+        plan: The plan.
+        program: The program that trains it.
+        run_dir: The run directory.
+        session: The checkpoints and the progress.
         best_members: After the end of an evolution, the best member of each search.
         curves: After the end, rewards by inner episode of the final agents, as of
             `Evaluated`.
@@ -139,9 +139,9 @@ class Training:
         return self.session.store
 
     def restore(self, which: int | str | Path = LATEST) -> None:
-        """Goes on from a checkpoint of the run directory.
+        """Continues from a checkpoint of the run directory.
 
-        A run that was stopped before its first checkpoint goes on from the beginning.
+        A run that was stopped before its first checkpoint begins anew.
 
         Raises:
             CheckpointError: If there is no such one, or it does not fit the plan.
@@ -192,7 +192,7 @@ class Training:
 
 
 def facts(plan: Plan, run_dir: RunDir) -> dict[str, Any]:
-    """Returns what every checkpoint of a run says of the run."""
+    """Returns the settings of a run for the record of a checkpoint."""
     return {
         "experiment": plan.config.name,
         "config": as_dict(plan.config),

@@ -316,7 +316,7 @@ def _in_use(folder: Path, holder: Mapping[str, Any]) -> str:
 def _unwritable(path: Path, what: str, error: OSError) -> UnwritableError:
     return UnwritableError(
         f"cannot write to the {what} {path}: {error.strerror or error}; name another "
-        "one, or mend its permissions or its disk"
+        "one, or repair its permissions or its disk"
     )
 
 

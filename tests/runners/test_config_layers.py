@@ -359,5 +359,7 @@ def test_a_value_out_of_range_is_told_by_its_whole_name(word, message):
 def test_a_file_that_is_no_text_is_named(folder):
     path = folder / "mine.yaml"
     path.write_bytes("name: caf\u00e9\n".encode("latin-1"))
-    with pytest.raises(ConfigError, match=r"--config .*mine\.yaml: it is no text in"):
+    with pytest.raises(
+        ConfigError, match=r"--config .*mine\.yaml: it is not a UTF-8 text"
+    ):
         load(config_file=path)

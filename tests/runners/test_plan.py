@@ -69,7 +69,7 @@ def test_one_agent_may_play_several_seats():
         ),
         (["runner=sarl", "agent1.clock=inner"], "agent1.clock counts trials, and sarl"),
         (["runner=online", "agent1.reset=trial"], "counts trials, and online"),
-        (["runner=evo", "agent2.clock=trial"], "agent2.clock=trial .* on the clock in"),
+        (["runner=evo", "agent2.clock=trial"], "agent2.clock=trial .*need clock=inner"),
     ],
 )
 def test_a_mistake_about_agents_says_which_and_the_fix(words, message):

@@ -187,8 +187,8 @@ def _check_on_policy(agent: Any) -> None:
     if not (agent.learns and agent.on_policy):
         name = getattr(agent, "__name__", type(agent).__name__)
         raise ValueError(
-            f"{name} does not learn from what it has just played: OnPolicyRunner is "
-            "for PPO and its like"
+            f"{name} is not an on-policy learner: OnPolicyRunner is for agents such as "
+            "PPO"
         )
 
 

@@ -257,7 +257,7 @@ def test_all_interventions_go_together(kind):
         ("agent1.reset=trial", r"agent1\.reset is about learning"),
         ("agent1.learning=false", r"agent1\.learning is about learning"),
         ("agent1.self_play_trials=2", r"agent1\.self_play_trials is about learning"),
-        ("agent2.self_play_trials=2", "plays others by self-play, but a member is"),
+        ("agent2.self_play_trials=2", "plays others by self-play, but the fitness"),
         ("agent2.reset=2", r"must start anew in each trial \(reset='trial'\)"),
         ("agent2.stop_after=4", r"must be uniform or in \[0, 3\]"),
     ],
