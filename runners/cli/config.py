@@ -68,7 +68,7 @@ def validate(words: tuple[str, ...], every: bool, **options: Any) -> None:
 @click.option("--force", is_flag=True, help="Replace a copy that is there already.")
 def eject(name: str, force: bool) -> None:
     """Copy a stored experiment to ./conf, where it shadows the packaged one."""
-    from runners.config.experiments import LOCAL_FOLDER, experiment_text
+    from runners.config.loader import LOCAL_FOLDER, experiment_text
     from runners.storage.places import check_writable
 
     path = LOCAL_FOLDER / Path(f"{name.removesuffix('.yaml')}.yaml")

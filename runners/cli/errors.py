@@ -59,7 +59,7 @@ class SettingsCommand(click.Command):
 
 def _no_option(error: click.NoSuchOption, words: Sequence[str]) -> str:
     """Returns what to write instead of an option that does not exist."""
-    from runners.config.layers import HINTS
+    from runners.config.reading import HINTS
 
     option = error.option_name
     name = option.lstrip("-").replace("-", "_")

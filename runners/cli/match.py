@@ -15,8 +15,8 @@ from paxenv.single_player import SinglePlayer
 from paxenv.wording import counted
 from paxenv_agents.registry import make_agent
 from runners.config import ConfigError
-from runners.config.overrides import game_options
-from runners.planning.plan import make_game
+from runners.config.reading import game_options
+from runners.planning.game import make_game
 from runners.report.description import action_names, payoff_lines
 
 QUIT = ("q", "quit", "exit")

@@ -353,8 +353,7 @@ def _announce(plan: Any) -> None:
 
 def _show(plan: Any, as_json: bool) -> None:
     from paxenv.wording import counted
-    from runners.config import to_yaml
-    from runners.config.schema import as_dict
+    from runners.config import as_dict, to_yaml
 
     if as_json:
         click.echo(json.dumps(as_dict(plan.config), indent=2))

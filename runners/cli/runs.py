@@ -122,7 +122,7 @@ def _print_table(rows: list[Any], exp_dir: str) -> None:
 def _print_details(data: dict[str, Any]) -> None:
     from rich.console import Console
 
-    from runners.config.documents import dump
+    from runners.config.reading import dump
 
     console = Console(highlight=False, soft_wrap=True)
     took = _duration(data["seconds"])

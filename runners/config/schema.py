@@ -10,13 +10,13 @@ from paxenv.options import (
     Rule,
     check,
     documented,
+    hints,
     is_count,
     one_of,
     option,
 )
 from paxenv.registry import closest
 from runners import kinds
-from runners.config.settings import DEFAULT, Origin
 from runners.kinds import KINDS, RunnerKind
 from runners.search.options import ESOptions
 
@@ -41,6 +41,50 @@ Players = tuple[int, ...]
 
 class ConfigError(ValueError):
     """A mistake in a config, an override or an option; the message says the fix."""
+
+
+#: How high the layers lie on one another.
+HEIGHTS = {"default": 0, "experiment": 1, "run": 1, "file": 2, "word": 3, "option": 3}
+
+
+@dataclasses.dataclass(frozen=True)
+class Origin:
+    """Where the value of a setting was written.
+
+    Attributes:
+        kind: `"default"`, a stored `"experiment"`, the config of a `"run"`, a `"file"`
+            given by `--config`, a `"word"` `KEY=VALUE`, or an `"option"`.
+        place: The file, the word or the option itself, as messages name it.
+    """
+
+    kind: str
+    place: str
+
+    @property
+    def height(self) -> int:
+        """How high its layer lies; words and options are one."""
+        return HEIGHTS[self.kind]
+
+    @property
+    def typed(self) -> bool:
+        """Whether the user wrote it for this very run."""
+        return self.height >= HEIGHTS["file"]
+
+    @property
+    def on_command_line(self) -> bool:
+        """Whether it is a word or an option."""
+        return self.height == HEIGHTS["word"]
+
+    @property
+    def said(self) -> str:
+        """` (from PLACE)` for messages, nothing where nobody wrote it."""
+        return "" if self.kind == "default" else f" (from {self})"
+
+    def __str__(self) -> str:
+        return self.place
+
+
+DEFAULT = Origin("default", "default")
 
 
 @documented
@@ -336,49 +380,13 @@ class ExperimentConfig:
         return self.origins.get(name, DEFAULT)
 
 
-#: Fields of a config that are no settings.
-NOT_WRITTEN = ("origins",)
+#: The settings of an experiment, with their types.
+FIELDS = {
+    name: hint for name, hint in hints(ExperimentConfig).items() if name != "origins"
+}
 
 
 def did_you_mean(name: object, known: Iterable[str]) -> str:
     """Returns the end of a sentence about an unknown name: a suggestion, or a stop."""
     near = closest(str(name), list(known))
     return f"; did you mean {near[0]!r}?" if near else "."
-
-
-def as_dict(config: ExperimentConfig) -> dict[str, Any]:
-    """Returns a config as plain data; `build` of it gives an equal config."""
-    names = [field.name for field in dataclasses.fields(config)]
-    data = {name: getattr(config, name) for name in names if name not in NOT_WRITTEN}
-    data["env"] = {"id": config.env.id, **_plain(config.env.options)}
-    data["bands"] = {metric: list(band) for metric, band in config.bands.items()}
-    data["agents"] = [_agent_dict(agent) for agent in config.agents]
-    data["wandb"] = dataclasses.asdict(config.wandb)
-    es = data.pop("es")
-    if config.kind.reads("es") or es != ESOptions():
-        own = {f.name: getattr(es, f.name) for f in dataclasses.fields(es)}
-        options = own.pop("options")
-        data["es"] = {**own, **options}
-    if config.payoff_sampler is not None:
-        data["payoff_sampler"] = _plain(dataclasses.asdict(config.payoff_sampler))
-    data["search"] = _plain(config.search)
-    return data
-
-
-def _agent_dict(agent: AgentConfig) -> dict[str, Any]:
-    default = AgentConfig(agent.name)
-    own = {
-        field.name: _plain(getattr(agent, field.name))
-        for field in dataclasses.fields(agent)
-        if field.name != "options"
-        and getattr(agent, field.name) != getattr(default, field.name)
-    }
-    return {"name": agent.name, **own, **_plain(agent.options)}
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {key: _plain(v) for key, v in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(v) for v in value]
-    return value

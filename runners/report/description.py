@@ -9,7 +9,7 @@ import numpy as np
 
 from paxenv.payoffs import describe_payoff
 from paxenv.wording import counted
-from runners.planning.plan import payoff_table
+from runners.planning.game import payoff_table
 
 SECTIONS = ("Description", "Observation", "Action", "Reward", "End")
 SECTION = re.compile(r"([A-Z][A-Za-z ]*):")

@@ -10,7 +10,7 @@ from typing import Any
 
 from paxenv.paths import local_path
 from runners.config import ConfigError, experiment_of
-from runners.config.documents import parse
+from runners.config.reading import parse
 from runners.storage import jsonl
 from runners.storage.run_dir import RunDir, find_runs
 from runners.storage.sinks import mean_over_seeds

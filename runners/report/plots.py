@@ -17,7 +17,8 @@ from runners.engine.metric_names import (
     states,
 )
 from runners.engine.statistics import Estimate, repetitions
-from runners.planning.plan import Plan, payoff_table
+from runners.planning.game import payoff_table
+from runners.planning.plan import Plan
 from runners.report import figures
 from runners.session.outcome import Outcome
 

@@ -135,7 +135,7 @@ class ESOptions:
         "smaller population.",
         short=True,
     )
-    options: Mapping[str, Any] = option(
+    options: Mapping[str, float | bool | int] = option(
         help="Options of the strategy, by the names that evosax gives them.",
         factory=dict,
     )

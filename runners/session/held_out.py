@@ -8,7 +8,7 @@ from typing import Any
 from paxenv_agents.registry import same
 from runners.config import AgentConfig, ConfigError, ExperimentConfig, load
 from runners.config.loader import load_on_run
-from runners.config.overrides import parse_words, split_words
+from runners.config.reading import read_words, split_words
 from runners.engine.rows import FINITE
 from runners.engine.statistics import Estimate, estimates
 from runners.planning.plan import Plan, prepare
@@ -140,7 +140,7 @@ def variations(
     for setting in (AS_TRAINED, *vary):
         changed = [] if setting == AS_TRAINED else split_words(setting)
         empty = setting != AS_TRAINED and not changed
-        if empty or parse_words(changed).experiment is not None:
+        if empty or read_words(changed).experiment is not None:
             raise ConfigError(f"--vary {setting!r}: changes are written KEY=VALUE")
         config = config_of_run(
             str(run_dir), [*words, *changed], {"runner": "eval", **options}

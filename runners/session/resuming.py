@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from paxenv.paths import local_path
-from runners.config import ConfigError, ExperimentConfig, load
-from runners.config.schema import as_dict
+from runners.config import ConfigError, ExperimentConfig, as_dict, load
 from runners.engine.devices import ensure_devices
 from runners.planning.plan import Plan, prepare
 from runners.storage.checkpoints import settings

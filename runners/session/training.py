@@ -6,8 +6,7 @@ from pathlib import Path
 import jax
 import numpy as np
 
-from runners.config import ConfigError
-from runners.config.schema import as_dict
+from runners.config import ConfigError, as_dict
 from runners.engine.experiment import with_outer_begun
 from runners.engine.joined_rows import JoinedRows
 from runners.engine.program import (

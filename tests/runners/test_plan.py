@@ -142,10 +142,10 @@ def test_what_is_about_training_is_noticed_in_an_evaluation():
 @pytest.fixture
 def saved(monkeypatch):
     """Weights of a naive learner with one hidden layer of four, at any path."""
-    from runners.planning import seating
+    from runners.planning import saved
 
     record = {"agent": "Naive", "config": {"hidden_sizes": [4], "gamma": 0.5}}
-    monkeypatch.setattr(seating, "saved_record", lambda agent: record)
+    monkeypatch.setattr(saved, "saved_record", lambda agent: record)
     return "weights.msgpack"
 
 
