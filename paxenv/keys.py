@@ -113,6 +113,18 @@ def fold_in(key: Key[Array, ""], data: IntLike) -> Key[Array, ""]:
     return threefry.fold_in(key, data)
 
 
+def folds(
+    key: Key[Array, ""] | UInt32[Array, "2"], num: int
+) -> Key[Array, " num"] | UInt32[Array, "num 2"]:
+    """Returns `fold_in(key, i)` for i = 0 to `num - 1`: a key for each of some games.
+
+    Args:
+        key: Typed, or a raw `PRNGKey` array, of which rows `[num, 2]` are returned.
+        num: How many.
+    """
+    return jax.vmap(jax.random.fold_in, (None, 0))(key, jnp.arange(num))
+
+
 def episode(lane_key: Key[Array, ""], e: IntLike) -> Key[Array, ""]:
     """Returns the key of trial number `e` of a lane."""
     return fold_in(lane_key, e)

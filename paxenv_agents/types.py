@@ -3,8 +3,9 @@
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 from flax import struct
-from jaxtyping import Array, Key, UInt32
+from jaxtyping import Array, Float, Key, Num, UInt32
 
 
 class TrainingState(struct.PyTreeNode):
@@ -90,9 +91,28 @@ class Sample(NamedTuple):
     inner_ends: Any = None
     final_obs: Any = None
 
+    def with_flags(self) -> "Sample":
+        """Returns the sample with those flags that it may leave out.
+
+        Then every step was played, none was cut, and no inner episode ended.
+        """
+        no = jnp.zeros(self.rewards.shape, bool)
+        usual = {
+            "truncations": no,
+            "final_values": no.astype(jnp.float32),
+            "valid": ~no,
+            "inner_ends": no,
+        }
+        left_out = {n: x for n, x in usual.items() if getattr(self, n) is None}
+        return self._replace(**left_out)
+
 
 #: A key: a typed one, or the two words of an old one.
 KeyLike = Key[Array, ""] | UInt32[Array, "2"]
 Stats = dict[str, jax.Array]
 #: Numbers of a learner that may change from update to update, float32 scalars by name.
 Hyperparameters = dict[str, jax.Array]
+#: What `policy` returns: an action, the training state as it was, and the memory.
+Acted = tuple[Num[Array, "*action"], TrainingState, MemoryState]
+#: What `evaluate` returns and losses read: log-probabilities, values and entropies.
+Terms = tuple[Float[Array, "T E"], Float[Array, "T E"], Float[Array, "T E"]]

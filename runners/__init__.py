@@ -84,25 +84,24 @@ if TYPE_CHECKING:
         train_ppo_multigpu,
         train_sac,
     )
-    from runners.views.on_policy.runner import (
-        EVENTS,
-        OnPolicyRunner,
-        register_algorithm,
+    from runners.views.on_policy import EVENTS, OnPolicyRunner, register_algorithm
+    from runners.views.outer_loops import (
+        AgentHandle,
+        ESRunner,
+        Hook,
+        OnlineRunner,
+        OuterRunner,
     )
-    from runners.views.outer_loops.es_runner import ESRunner
-    from runners.views.outer_loops.handle import AgentHandle
-    from runners.views.outer_loops.hooks import Hook
-    from runners.views.outer_loops.outer_runner import OnlineRunner, OuterRunner
 
 _LAZY = {
     "AgentActFn": "runners.views.act_functions",
     "AgentConfig": "runners.config",
-    "AgentHandle": "runners.views.outer_loops.handle",
+    "AgentHandle": "runners.views.outer_loops",
     "ConfigError": "runners.config",
     "DQNTrainResult": "runners.views.functional",
     "ESConfig": "runners.search.outer_options",
-    "ESRunner": "runners.views.outer_loops.es_runner",
-    "EVENTS": "runners.views.on_policy.callbacks",
+    "ESRunner": "runners.views.outer_loops",
+    "EVENTS": "runners.views.on_policy",
     "EnvConfig": "runners.config",
     "EpisodeStats": "runners.engine.statistics",
     "EvalMetrics": "runners.engine.statistics",
@@ -111,15 +110,15 @@ _LAZY = {
     "ExperimentConfig": "runners.config",
     "Frozen": "runners.engine.outer",
     "Gradient": "runners.engine.outer",
-    "Hook": "runners.views.outer_loops.hooks",
+    "Hook": "runners.views.outer_loops",
     "KeyedActFn": "runners.views.act_functions",
     "Lineup": "paxenv_agents.engine.lineup",
     "MemoryState": "paxenv_agents.types",
     "Observer": "runners.session.loop",
-    "OnPolicyRunner": "runners.views.on_policy.runner",
-    "OnlineRunner": "runners.views.outer_loops.outer_runner",
+    "OnPolicyRunner": "runners.views.on_policy",
+    "OnlineRunner": "runners.views.outer_loops",
     "OuterConfig": "runners.search.outer_options",
-    "OuterRunner": "runners.views.outer_loops.outer_runner",
+    "OuterRunner": "runners.views.outer_loops",
     "Outcome": "runners.session.outcome",
     "PPOMetricsHistory": "runners.views.functional",
     "PPOTrainState": "runners.views.functional",
@@ -147,7 +146,7 @@ _LAZY = {
     "play_episodes": "runners.session.evaluation",
     "play_trial": "paxenv_agents.engine.play",
     "prepare": "runners.planning.plan",
-    "register_algorithm": "runners.views.on_policy.setup",
+    "register_algorithm": "runners.views.on_policy",
     "replicate": "runners.engine.devices",
     "replicate_on_mesh": "runners.engine.placement",
     "run": "runners.launch",

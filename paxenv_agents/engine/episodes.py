@@ -5,8 +5,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from flax import struct
-from jaxtyping import Array, Bool, Float, Int, Num
+from jaxtyping import Array, Bool, Float, Int, Num, PyTree
 
+from paxenv.environment import Environment
 from paxenv.metrics import equality, welfare
 
 
@@ -56,7 +57,7 @@ class InPlay(struct.PyTreeNode):
     log: Any
 
 
-def in_play(num_players: int, components: Any, log: Any) -> InPlay:
+def in_play(num_players: int, components: PyTree, log: PyTree) -> InPlay:
     """Returns the sums of an episode that has just opened.
 
     Args:
@@ -77,7 +78,7 @@ def in_play(num_players: int, components: Any, log: Any) -> InPlay:
 
 
 def with_step(
-    env: Any,
+    env: Environment,
     episode: InPlay,
     rewards: Float[Array, " players"],
     info: dict[str, Any],

@@ -50,7 +50,7 @@ def record(
     reward: Float[Array, " games"],
     before: MemoryState,
     next_obs: tuple[PyTree, ...],
-) -> Any:
+) -> dict[str, Any] | None:
     """Returns one role's part of a sample, None if its slot does not learn.
 
     Args:

@@ -15,7 +15,9 @@ from jaxtyping import Array, Bool, Key, PyTree
 
 from paxenv import keys
 from paxenv.environment import where
-from paxenv_agents.types import Sample
+from paxenv.single_player import SinglePlayer, SinglePlayerParams, SinglePlayerState
+from paxenv_agents.agent import Agent
+from paxenv_agents.types import Sample, TrainingState
 
 #: Folded into a co-player's key at the opening of a trial: its training state.
 TRAINING_STATE = 3
@@ -30,7 +32,7 @@ class Learning(struct.PyTreeNode):
             those that do not learn.
     """
 
-    states: tuple[Any, ...]
+    states: tuple[TrainingState, ...]
     samples: tuple[Sample | None, ...]
 
 
@@ -49,8 +51,14 @@ class LearningCoPlayers:
 
     afresh: tuple[bool, ...]
 
-    def open(self, game: Any, key: Key[Array, ""], state: Any, params: Any) -> Learning:
-        """Returns the state with which a trial begins.
+    def open(
+        self,
+        game: SinglePlayer,
+        key: Key[Array, ""],
+        state: SinglePlayerState,
+        params: SinglePlayerParams,
+    ) -> Learning:
+        """Returns what a trial begins with.
 
         Args:
             game: The `SinglePlayer`.
@@ -76,19 +84,19 @@ class LearningCoPlayers:
         )
         return Learning(tuple(states), samples)
 
-    def states(self, learning: Learning) -> tuple[Any, ...]:
+    def states(self, learning: Learning) -> tuple[TrainingState, ...]:
         """Returns the training states with which the co-players act."""
         return learning.states
 
     def learn(
         self,
-        game: Any,
-        before: Any,
-        after: Any,
-        actions: tuple[Any, ...],
-        rewards: tuple[Any, ...],
+        game: SinglePlayer,
+        before: SinglePlayerState,
+        after: SinglePlayerState,
+        actions: tuple[PyTree, ...],
+        rewards: tuple[PyTree, ...],
         info: dict[str, Any],
-    ) -> Any:
+    ) -> SinglePlayerState:
         """Returns the state after a step with the experience kept, and learnt from.
 
         Args:
@@ -131,7 +139,7 @@ def opening_key(reset_key: Key[Array, ""], seat: int) -> Key[Array, ""]:
     return keys.fold_in(keys.player(keys.typed(reset_key), seat), TRAINING_STATE)
 
 
-def when(due: Bool[Array, ""], f: Callable[[Any], Any], args: Any) -> Any:
+def when(due: Bool[Array, ""], f: Callable[[PyTree], PyTree], args: PyTree) -> PyTree:
     """Returns `f(args)` where it is due, else the first parts of `args`, as many.
 
     One branch is run, also under one `vmap`: it asks whether it is due anywhere.
@@ -252,7 +260,7 @@ def _empty(game: Any, agent: Any, state: Any, obs: PyTree, memory: Any) -> Sampl
 
 
 def check(
-    agents: tuple[Any, ...], num_inner_steps: int, num_outer_steps: int, named: str
+    agents: tuple[Agent, ...], num_inner_steps: int, num_outer_steps: int, named: str
 ) -> None:
     """Raises ValueError if co-players cannot learn within the trials of a game.
 

@@ -10,8 +10,7 @@ from jaxtyping import Array, Bool, Int, Key, PyTree
 
 from paxenv import keys, scalars
 from paxenv.environment import Environment, native
-from paxenv.params import GameParams
-from paxenv.single_player import SinglePlayer
+from paxenv.single_player import SinglePlayerParams
 from paxenv_agents.agent import Agent
 
 CLOCKS = ("inner", "trial", "none")
@@ -151,6 +150,11 @@ class Lineup:
         return "trial" if self.env.num_outer_steps == 1 else slot.clock
 
     @property
+    def state_axes(self) -> tuple[int | None, ...]:
+        """For each slot the axis of opponents of its training state."""
+        return tuple(0 if slot.per_opponent else None for slot in self.slots)
+
+    @property
     def roles(self) -> tuple[tuple[int, int], ...]:
         """Pairs (slot, player): each player's own slot, then the slots of self-play."""
         own = tuple((self.slot_of(p), p) for p in range(self.num_players))
@@ -197,12 +201,8 @@ class Lineup:
         """
         return getattr(self.env, "player", player)
 
-    def game_params(self, params: PyTree) -> GameParams:
-        """The numbers of the whole game, also where `params` hold co-players too."""
-        return game_params(self.env, params)
-
-    def observed(self, role: int, obs: PyTree, params: PyTree) -> Any:
-        """Returns what the slot of a role observes, leaves `[games, ...]`."""
+    def observed(self, role: int, obs: PyTree, params: PyTree) -> PyTree:
+        """Returns what the slot of a role sees of observations `[games, ...]`."""
         index, player = self.roles[role]
         observe = self.slots[index].observe
         if observe is None:
@@ -211,6 +211,6 @@ class Lineup:
         return jax.vmap(observe, in_axes=(0, None, 0, None))(obs, params, games, player)
 
 
-def game_params(env: Any, params: Any) -> Any:
-    """Returns the numbers of the whole game, also for a seat that is shown alone."""
-    return params.game if isinstance(env, SinglePlayer) else params
+def game_params(params: PyTree) -> PyTree:
+    """Returns a game's own numbers, where `params` also hold who plays in it."""
+    return params.game if isinstance(params, SinglePlayerParams) else params

@@ -133,8 +133,7 @@ def play_fresh(
     Returns:
         For each learning slot a sample of one whole episode, else None.
     """
-    games = jnp.arange(lineup.num_games)
-    lane_keys = jax.vmap(jax.random.fold_in, (None, 0))(key, games)
+    lane_keys = keys.folds(key, lineup.num_games)
     episode_keys = jax.vmap(keys.episode, (0, None))(lane_keys, 0)
     batch = open_games(lineup, params, states, episode_keys)
     batch, steps = play_episode(lineup, params, states, batch, episode_keys)
@@ -152,7 +151,12 @@ def samples_of(
 
 
 def context_of(
-    lineup: Lineup, index: int, params: Any, states: States, samples: Any, **fields: Any
+    lineup: Lineup,
+    index: int,
+    params: PyTree,
+    states: States,
+    samples: tuple[Sample | None, ...],
+    **fields: Any,
 ) -> dict[str, Context]:
     """Returns the keyword `context` of a slot's update, nothing for most agents.
 
@@ -194,12 +198,7 @@ def play_episode(
     def step(batch: GameBatch, nothing: None) -> tuple[GameBatch, Steps]:
         del nothing
         step_keys = jax.vmap(keys.step)(episode_keys, batch.env_state.t)
-
-        def step_games(env_state: Any, actions: Any) -> Any:
-            step_env = jax.vmap(env.step_inner, in_axes=(0, 0, 0, None))
-            return step_env(step_keys, env_state, actions, params)
-
-        played = play_step(lineup, params, states, batch, step_keys, step_games)
+        played = play_step(lineup, params, states, batch, step_keys, env.step_inner)
         info = played.info
         after = counted(lineup, batch, played).replace(
             env_state=played.env_state,

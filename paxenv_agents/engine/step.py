@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Key
+from jaxtyping import Array, Key, PyTree
 
 from paxenv_agents.engine.episodes import with_step
 from paxenv_agents.engine.experience import record
@@ -21,7 +21,6 @@ from paxenv_agents.engine.game_batch import (
     as_tuple,
     chosen,
     joint,
-    where_games,
 )
 from paxenv_agents.engine.lineup import Lineup
 from paxenv_agents.types import MemoryState
@@ -56,11 +55,11 @@ class Step(NamedTuple):
 
 def play_step(
     lineup: Lineup,
-    params: Any,
+    params: PyTree,
     states: States,
     batch: GameBatch,
     step_keys: Key[Array, " games"],
-    step_games: Callable[[Any, Any], Any],
+    step_game: Callable[..., Any],
 ) -> Step:
     """Returns one step: every role acts, then the games move.
 
@@ -70,8 +69,7 @@ def play_step(
         states: Training states in the order of the slots.
         batch: The games before the step.
         step_keys: The games' keys of this step, `[games]`; only folded.
-        step_games: From the games' states and the players' actions to what
-            `Environment.step` returns, with a leading axis of games.
+        step_game: A step of one game, such as `Environment.step` or `step_inner`.
     """
     seen = tuple(
         lineup.observed(role, batch.obs[player], params)
@@ -85,7 +83,9 @@ def play_step(
         strict=True,
     )
     actions = joint(chosen(lineup, batch, list(taken)))
-    obs, env_state, rewards, done, info = step_games(batch.env_state, actions)
+    obs, env_state, rewards, done, info = jax.vmap(step_game, (0, 0, 0, None))(
+        step_keys, batch.env_state, actions, params
+    )
     return Step(
         seen=seen,
         taken=taken,
@@ -113,11 +113,11 @@ def counted(lineup: Lineup, batch: GameBatch, step: Step) -> GameBatch:
 
 def records(
     lineup: Lineup,
-    params: Any,
+    params: PyTree,
     batch: GameBatch,
     step: Step,
-    next_obs: tuple[Any, ...],
-) -> tuple[Any, ...]:
+    next_obs: tuple[PyTree, ...],
+) -> tuple[dict[str, Any] | None, ...]:
     """Returns each role's part of a sample, None for slots that do not learn.
 
     Args:
@@ -135,24 +135,3 @@ def records(
         )
         for role, (_, player) in enumerate(lineup.roles)
     )
-
-
-def across(
-    lineup: Lineup,
-    states: States,
-    memories: tuple[MemoryState, ...],
-    inner_done: Bool[Array, " games"],
-) -> tuple[MemoryState, ...]:
-    """Returns the memories, of the next inner episode in games that ended one.
-
-    Args:
-        lineup: Who plays.
-        states: Training states in the order of the slots.
-        memories: In the order of `Lineup.roles`, leaves `[games, ...]`.
-        inner_done: Which games ended an inner episode, bool `[games]`.
-    """
-    crossed = []
-    for (index, _), memory in zip(lineup.roles, memories, strict=True):
-        ended = lineup.slots[index].agent.batch_end_inner(states[index], memory)
-        crossed.append(where_games(inner_done, ended, memory))
-    return tuple(crossed)

@@ -2,13 +2,13 @@
 
 import abc
 import dataclasses
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import gymnasium
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, Key, Num, PyTree
+from jaxtyping import Array, Float, Int, Key, PyTree
 
 from paxenv import payoffs, spaces
 from paxenv.environment import Environment
@@ -25,15 +25,18 @@ from paxenv.options import (
 from paxenv.params import as_floats
 from paxenv_agents import structure
 from paxenv_agents.exact import gradients, proximal, training
-from paxenv_agents.exact.games import Params, Values, memory_one
+from paxenv_agents.exact.games import memory_one
+from paxenv_agents.exact.training import Method
 from paxenv_agents.learners.learner import Learner
 from paxenv_agents.registry import PairingError
 from paxenv_agents.types import (
+    Acted,
     Hyperparameters,
     KeyLike,
     MemoryState,
     Sample,
     Stats,
+    Terms,
     TrainingState,
 )
 
@@ -105,8 +108,7 @@ class ExactLearner(Learner, abc.ABC):
     config: Any = ExactConfig()
     adapts: bool = True
 
-    config_class: ClassVar[Any] = ExactConfig
-    stores_hiddens: ClassVar[str] = "first"
+    hyper: ClassVar[tuple[str, ...]] = ("learning_rate",)
 
     def __post_init__(self) -> None:
         seat, action = self.observation_space, self.action_space
@@ -127,16 +129,16 @@ class ExactLearner(Learner, abc.ABC):
         return super().for_seat(env, player, **{"adapts": adapts, **fields})
 
     @abc.abstractmethod
-    def learnt(
-        self, hyper: Hyperparameters, values: Values, params: Params
-    ) -> Float[Array, " logits"]:
-        """Returns the own logits after one step.
+    def method(self, hyper: Hyperparameters) -> Method:
+        """Returns how the own logits are learnt, in the game of player 0's values.
 
         Args:
             hyper: Traced options; the own rate is 0 where nothing is to be learnt.
-            values: The game, un-normalised; player 0 is the learner.
-            params: (own logits, the other's).
         """
+
+    @property
+    def stores_hiddens(self) -> Literal["first"]:
+        return "first"
 
     @property
     def hidden_size(self) -> int:
@@ -151,10 +153,6 @@ class ExactLearner(Learner, abc.ABC):
         """Returns nothing: its steps need no memory."""
         del params
         return ()
-
-    def initial_hyper(self) -> Hyperparameters:
-        """Returns the traced options as the config sets them."""
-        return self.traced("learning_rate")
 
     def init_memory(
         self, key: Key[Array, ""], hidden: Float[Array, " H"]
@@ -192,9 +190,7 @@ class ExactLearner(Learner, abc.ABC):
         return memory.replace(extras=extras)
 
     @structure.compiled_method
-    def policy(
-        self, state: TrainingState, obs: PyTree, memory: MemoryState
-    ) -> tuple[Num[Array, "*action"], TrainingState, MemoryState]:
+    def policy(self, state: TrainingState, obs: PyTree, memory: MemoryState) -> Acted:
         """Learns from the last pair, if there is one, and plays the logits.
 
         The action is clipped to its Box; the logits are not.
@@ -219,9 +215,7 @@ class ExactLearner(Learner, abc.ABC):
         """Keeps the logits; the opening observation shows no pair to learn from."""
         return memory.replace(hidden=memory.hidden.at[SEEN].set(0.0))
 
-    def evaluate(
-        self, state: TrainingState, sample: Sample
-    ) -> tuple[Float[Array, "T E"], Float[Array, "T E"], Float[Array, "T E"]]:
+    def evaluate(self, state: TrainingState, sample: Sample) -> Terms:
         """Returns zeros: the policy draws nothing and estimates no value."""
         del state
         zeros = jnp.zeros_like(sample.behavior_log_probs)
@@ -269,7 +263,8 @@ class ExactLearner(Learner, abc.ABC):
         rate = jnp.where(learns, state.hyper["learning_rate"], 0.0)
         params = own, bounded_logits(obs[NUM_LOGITS:])
         values = memory_one(told["payoff"], told["gamma"])
-        after = self.learnt({**state.hyper, "learning_rate": rate}, values, params)
+        method = self.method({**state.hyper, "learning_rate": rate})
+        after = method(values, params, 0)
         return jnp.where(learns, after, own).astype(jnp.float32)
 
 
@@ -294,10 +289,8 @@ class NaiveExact(ExactLearner):
     Source: Foerster et al., LOLA (2018), section 3.
     """
 
-    def learnt(
-        self, hyper: Hyperparameters, values: Values, params: Params
-    ) -> Float[Array, " logits"]:
-        return training.naive(hyper["learning_rate"])(values, params, 0)
+    def method(self, hyper: Hyperparameters) -> Method:
+        return training.naive(hyper["learning_rate"])
 
 
 @documented
@@ -324,18 +317,12 @@ class LOLAExact(ExactLearner):
 
     config: Any = LOLAExactConfig()
 
-    config_class: ClassVar[Any] = LOLAExactConfig
+    hyper: ClassVar[tuple[str, ...]] = ("learning_rate", "lookahead_rate")
 
-    def initial_hyper(self) -> Hyperparameters:
-        return self.traced("learning_rate", "lookahead_rate")
-
-    def learnt(
-        self, hyper: Hyperparameters, values: Values, params: Params
-    ) -> Float[Array, " logits"]:
-        method = training.lola(
+    def method(self, hyper: Hyperparameters) -> Method:
+        return training.lola(
             hyper["learning_rate"], hyper["lookahead_rate"], self.config.form
         )
-        return method(values, params, 0)
 
 
 @documented
@@ -363,19 +350,13 @@ class SOS(ExactLearner):
 
     config: Any = SOSConfig()
 
-    config_class: ClassVar[Any] = SOSConfig
+    hyper: ClassVar[tuple[str, ...]] = ("learning_rate", "lookahead_rate")
 
-    def initial_hyper(self) -> Hyperparameters:
-        return self.traced("learning_rate", "lookahead_rate")
-
-    def learnt(
-        self, hyper: Hyperparameters, values: Values, params: Params
-    ) -> Float[Array, " logits"]:
+    def method(self, hyper: Hyperparameters) -> Method:
         config = self.config
-        method = training.sos(
+        return training.sos(
             hyper["learning_rate"], hyper["lookahead_rate"], config.a, config.b
         )
-        return method(values, params, 0)
 
 
 @documented
@@ -405,17 +386,12 @@ class POLA(ExactLearner):
 
     config: Any = POLAConfig()
 
-    config_class: ClassVar[Any] = POLAConfig
+    hyper: ClassVar[tuple[str, ...]] = (
+        *("learning_rate", "lookahead_rate", "outer_beta", "inner_beta"),
+    )
 
-    def initial_hyper(self) -> Hyperparameters:
-        return self.traced(
-            "learning_rate", "lookahead_rate", "outer_beta", "inner_beta"
-        )
-
-    def learnt(
-        self, hyper: Hyperparameters, values: Values, params: Params
-    ) -> Float[Array, " logits"]:
-        method = proximal.pola(
+    def method(self, hyper: Hyperparameters) -> Method:
+        return proximal.pola(
             hyper["learning_rate"],
             hyper["lookahead_rate"],
             outer_beta=hyper["outer_beta"],
@@ -423,4 +399,3 @@ class POLA(ExactLearner):
             outer_steps=self.config.outer_steps,
             inner_steps=self.config.inner_steps,
         )
-        return method(values, params, 0)

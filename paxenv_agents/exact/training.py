@@ -99,14 +99,7 @@ def train(
 
 
 def _ascent(direction: Callable[..., jax.Array], delta: Scalar) -> Method:
-    return functools.partial(_ascended, direction, delta)
+    def learnt(values: Values, params: Params, player: int) -> jax.Array:
+        return params[player] + delta * direction(values, params, player)
 
-
-def _ascended(
-    direction: Callable[..., jax.Array],
-    delta: Scalar,
-    values: Values,
-    params: Params,
-    player: int,
-) -> jax.Array:
-    return params[player] + delta * direction(values, params, player)
+    return learnt

@@ -7,7 +7,7 @@ import gymnasium
 import jax
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Float, Key, Num, PyTree
+from jaxtyping import Array, Float, Key, PyTree
 
 from paxenv import keys, spaces
 from paxenv.options import Count, Positive, Share, documented, option
@@ -17,13 +17,7 @@ from paxenv_agents.learners.replay import Minibatch
 from paxenv_agents.networks import feed_forward
 from paxenv_agents.ops import categorical, policy_gradient
 from paxenv_agents.registry import PairingError
-from paxenv_agents.types import (
-    Hyperparameters,
-    KeyLike,
-    MemoryState,
-    Stats,
-    TrainingState,
-)
+from paxenv_agents.types import Acted, KeyLike, MemoryState, Stats, TrainingState
 
 
 @documented
@@ -69,7 +63,7 @@ class DQN(OffPolicy):
 
     config: DQNConfig = DQNConfig()
 
-    config_class: ClassVar[type[OffPolicyConfig]] = DQNConfig
+    hyper: ClassVar[tuple[str, ...]] = (*OffPolicy.hyper, "epsilon_start")
     arithmetic: ClassVar[tuple[str, ...]] = ("epsilon_end", "epsilon_steps")
 
     def __post_init__(self) -> None:
@@ -82,6 +76,12 @@ class DQN(OffPolicy):
         """The number of actions."""
         return int(self.action_space.n)  # type: ignore[attr-defined]
 
+    @property
+    def _network(self) -> feed_forward.MLPActor:
+        return feed_forward.MLPActor(
+            self.num_actions, self.config.hidden_sizes, self.config.activation
+        )
+
     def action_values(
         self, params: PyTree, observations: PyTree
     ) -> Float[Array, "*batch A"]:
@@ -91,19 +91,13 @@ class DQN(OffPolicy):
             params: Those of one network.
             observations: `[..., *space]`.
         """
-        network = feed_forward.MLPActor(
-            self.num_actions, self.config.hidden_sizes, self.config.activation
-        )
         values: Any = feed_forward.apply(
-            network, params, observations, self.observation_space
+            self._network, params, observations, self.observation_space
         )
         return values
 
     def init_params(self, key: KeyLike) -> PyTree:
-        network = feed_forward.MLPActor(
-            self.num_actions, self.config.hidden_sizes, self.config.activation
-        )
-        online = feed_forward.init(network, key, self.observation_space)
+        online = feed_forward.init(self._network, key, self.observation_space)
         return {"online": online, "target": jax.tree.map(jnp.copy, online)}
 
     def init_opt_state(self, params: PyTree) -> PyTree:
@@ -112,10 +106,6 @@ class DQN(OffPolicy):
     def policy_params(self, params: PyTree) -> PyTree:
         return params["online"]
 
-    def initial_hyper(self) -> Hyperparameters:
-        start = jnp.asarray(self.config.epsilon_start, jnp.float32)
-        return {**super().initial_hyper(), "epsilon_start": start}
-
     def epsilon(self, state: TrainingState) -> Float[Array, ""]:
         """Returns the share of random actions, float32 scalar."""
         config = self.config
@@ -123,9 +113,7 @@ class DQN(OffPolicy):
         line = learner.linear(state.hyper["epsilon_start"], config.epsilon_end, share)
         return jnp.where(self.warming_up(state), 1.0, line)
 
-    def policy(
-        self, state: TrainingState, obs: PyTree, memory: MemoryState
-    ) -> tuple[Num[Array, "*action"], TrainingState, MemoryState]:
+    def policy(self, state: TrainingState, obs: PyTree, memory: MemoryState) -> Acted:
         """Chooses one action and returns (action, state, memory).
 
         Draws from `fold_in(memory.key, 0)`. `memory.extras` holds the log-probability

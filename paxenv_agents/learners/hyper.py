@@ -1,13 +1,11 @@
 """Hyper: a policy over memory-one policies, for the infinite matrix game."""
 
 import dataclasses
-from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
 
 from paxenv.options import documented
-from paxenv_agents.learners.config import LearnerConfig
 from paxenv_agents.learners.policy_gradient import PolicyGradient
 from paxenv_agents.learners.ppo import PPOConfig
 from paxenv_agents.networks.distributions import (
@@ -75,8 +73,6 @@ class Hyper(PolicyGradient):
     """
 
     config: HyperConfig = HyperConfig()
-
-    config_class: ClassVar[type[LearnerConfig]] = HyperConfig
 
     def __post_init__(self) -> None:
         super().__post_init__()

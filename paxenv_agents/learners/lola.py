@@ -24,7 +24,7 @@ from paxenv_agents import structure
 from paxenv_agents.engine.context import Context
 from paxenv_agents.learners.lookahead import Lookahead, Seat, logit_share
 from paxenv_agents.learners.policy_gradient import PolicyGradient
-from paxenv_agents.networks.options import NetworkConfig
+from paxenv_agents.networks.actor_critic import NetworkConfig
 from paxenv_agents.ops import policy_gradient
 from paxenv_agents.types import (
     Hyperparameters,
@@ -118,9 +118,7 @@ def fitted_opponent(
         learning_rate: Its step size.
     """
     state = model.init_state(key)
-    weights = jnp.ones(seen.rewards.shape, jnp.float32)
-    if seen.valid is not None:
-        weights = seen.valid.astype(jnp.float32)
+    weights = seen.with_flags().valid.astype(jnp.float32)
     optimiser = optax.adam(learning_rate)
 
     def loss(params: PyTree) -> jax.Array:
@@ -157,9 +155,11 @@ class LOLA(PolicyGradient):
     Foerster, Farquhar et al., DiCE (2018), section 5 (LOLA-DiCE).
     """
 
-    config: LOLAConfig = dataclasses.field(default_factory=LOLAConfig)  # pyright: ignore[reportIncompatibleVariableOverride]
+    config: LOLAConfig = LOLAConfig()  # pyright: ignore[reportIncompatibleVariableOverride]
 
-    config_class: ClassVar[Any] = LOLAConfig
+    hyper: ClassVar[tuple[str, ...]] = (
+        *("learning_rate", "lr_in", "gamma", "value_coeff", "max_grad_norm"),
+    )
 
     @property
     def privileges(self) -> frozenset[str]:
@@ -181,9 +181,7 @@ class LOLA(PolicyGradient):
         del num_steps, num_games
 
     def initial_hyper(self) -> Hyperparameters:
-        return self.traced(
-            "learning_rate", "lr_in", "gamma", "value_coeff", "max_grad_norm"
-        )
+        return self.traced(*self.hyper)
 
     @structure.compiled_method
     def update(
@@ -231,9 +229,7 @@ class LOLA(PolicyGradient):
         params, opt_state, norm = self.descended(
             state.hyper, state.params, state.opt_state, grads, rate
         )
-        steps = jnp.sum(jnp.ones(traj.rewards.shape, jnp.int32))
-        if traj.valid is not None:
-            steps = jnp.sum(traj.valid, dtype=jnp.int32)
+        steps = jnp.sum(traj.with_flags().valid, dtype=jnp.int32)
         learnt = state.replace(
             params=params,
             opt_state=opt_state,

@@ -18,7 +18,10 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from paxenv_agents.ops import policy_gradient
-from paxenv_agents.types import Hyperparameters, Sample, Stats
+from paxenv_agents.types import Hyperparameters, Sample, Stats, Terms
+
+#: A number of each step.
+PerStep = Float[Array, "T E"]
 
 
 class Batch(NamedTuple):
@@ -45,29 +48,24 @@ class Loss(abc.ABC):
 
     @abc.abstractmethod
     def policy_objective(
-        self,
-        ratio: Float[Array, "T E"],
-        advantages: Float[Array, "T E"],
-        hyper: Hyperparameters,
-    ) -> Float[Array, "T E"]:
+        self, ratio: PerStep, advantages: PerStep, hyper: Hyperparameters
+    ) -> PerStep:
         """Returns what the policy maximises at each step."""
 
     @abc.abstractmethod
     def value_error(
-        self, values: Float[Array, "T E"], batch: Batch, hyper: Hyperparameters
-    ) -> Float[Array, "T E"]:
+        self, values: PerStep, batch: Batch, hyper: Hyperparameters
+    ) -> PerStep:
         """Returns what the values minimise at each step."""
 
-    def diagnostics(
-        self, ratio: Float[Array, "T E"], hyper: Hyperparameters
-    ) -> dict[str, Float[Array, "T E"]]:
+    def diagnostics(self, ratio: PerStep, hyper: Hyperparameters) -> dict[str, PerStep]:
         """Returns more numbers of each step whose means are worth reporting."""
         del ratio, hyper
         return {}
 
     def __call__(
         self,
-        evaluated: tuple[Float[Array, "T E"], Float[Array, "T E"], Float[Array, "T E"]],
+        evaluated: Terms,
         batch: Batch,
         hyper: Hyperparameters,
         entropy_coeff: Float[Array, ""] | float,
@@ -115,16 +113,13 @@ class Plain(Loss):
     """
 
     def policy_objective(
-        self,
-        ratio: Float[Array, "T E"],
-        advantages: Float[Array, "T E"],
-        hyper: Hyperparameters,
-    ) -> Float[Array, "T E"]:
+        self, ratio: PerStep, advantages: PerStep, hyper: Hyperparameters
+    ) -> PerStep:
         return ratio * advantages
 
     def value_error(
-        self, values: Float[Array, "T E"], batch: Batch, hyper: Hyperparameters
-    ) -> Float[Array, "T E"]:
+        self, values: PerStep, batch: Batch, hyper: Hyperparameters
+    ) -> PerStep:
         return jnp.square(batch.targets - values)
 
 
@@ -144,26 +139,21 @@ class Clipped(Loss):
     hyper: ClassVar[tuple[str, ...]] = ("clip_epsilon",)
 
     def policy_objective(
-        self,
-        ratio: Float[Array, "T E"],
-        advantages: Float[Array, "T E"],
-        hyper: Hyperparameters,
-    ) -> Float[Array, "T E"]:
+        self, ratio: PerStep, advantages: PerStep, hyper: Hyperparameters
+    ) -> PerStep:
         return policy_gradient.clipped_surrogate(
             ratio, advantages, hyper["clip_epsilon"]
         )
 
     def value_error(
-        self, values: Float[Array, "T E"], batch: Batch, hyper: Hyperparameters
-    ) -> Float[Array, "T E"]:
+        self, values: PerStep, batch: Batch, hyper: Hyperparameters
+    ) -> PerStep:
         if not self.clip_value:
             return jnp.square(batch.targets - values)
         return policy_gradient.clipped_squared_error(
             values, batch.sample.behavior_values, batch.targets, hyper["clip_epsilon"]
         )
 
-    def diagnostics(
-        self, ratio: Float[Array, "T E"], hyper: Hyperparameters
-    ) -> dict[str, Float[Array, "T E"]]:
+    def diagnostics(self, ratio: PerStep, hyper: Hyperparameters) -> dict[str, PerStep]:
         outside = jnp.abs(ratio - 1.0) > hyper["clip_epsilon"]
         return {"clip_fraction": outside.astype(jnp.float32)}

@@ -18,10 +18,8 @@ from paxenv_agents.learners import replay
 from paxenv_agents.learners.learner import Learner
 from paxenv_agents.learners.replay import Minibatch, Transition
 from paxenv_agents.networks import feed_forward
-from paxenv_agents.networks.options import Activation
 from paxenv_agents.registry import PairingError
 from paxenv_agents.types import (
-    Hyperparameters,
     KeyLike,
     MemoryState,
     Sample,
@@ -43,7 +41,9 @@ class OffPolicyConfig:
 
     learning_rate: Weight = option(3e-4, "Adam's step size, of every network.")
     hidden_sizes: Widths = option((128, 128), "Widths of the hidden layers.")
-    activation: Activation = option("relu", "Activation of the hidden layers.")
+    activation: feed_forward.Activation = option(
+        "relu", "Activation of the hidden layers."
+    )
     gamma: Share = option(0.99, "Discount of a step.")
     batch_size: Count = option(128, "Transitions of a gradient step.")
     buffer_size: Count | None = option(
@@ -105,11 +105,13 @@ class OffPolicy(Learner):
         config: Static options.
     """
 
-    config: OffPolicyConfig = dataclasses.field(default_factory=OffPolicyConfig)
+    config: OffPolicyConfig = OffPolicyConfig()
 
     on_policy: ClassVar[bool] = False
     stores_final_obs: ClassVar[bool] = True
-    config_class: ClassVar[type[OffPolicyConfig]] = OffPolicyConfig
+    hyper: ClassVar[tuple[str, ...]] = (
+        *("learning_rate", "gamma", "tau", "max_grad_norm"),
+    )
 
     def __post_init__(self) -> None:
         self.check_config(self.config)
@@ -156,10 +158,6 @@ class OffPolicy(Learner):
     def rollout_length(self, num_games: int) -> int:
         config = self.config
         return max(1, math.gcd(config.train_every, config.target_every) // num_games)
-
-    def initial_hyper(self) -> Hyperparameters:
-        """Returns the traced hyperparameters as the config sets them."""
-        return self.traced("learning_rate", "gamma", "tau", "max_grad_norm")
 
     def init_state(self, key: KeyLike) -> TrainingState:
         ring = replay.empty(self.example_row(), self.config.capacity)

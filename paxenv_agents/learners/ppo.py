@@ -1,12 +1,10 @@
 """Proximal policy optimisation, without a memory and with one."""
 
 import dataclasses
-from typing import ClassVar
 
 from paxenv.options import Count, Positive, documented, option
-from paxenv_agents.learners.config import LearnerConfig
 from paxenv_agents.learners.losses import Clipped
-from paxenv_agents.learners.policy_gradient import PolicyGradient
+from paxenv_agents.learners.policy_gradient import LearnerConfig, PolicyGradient
 from paxenv_agents.networks.actor_critic import Recurrent, make_recurrent
 from paxenv_agents.networks.recurrent import OfEpisode
 
@@ -42,8 +40,6 @@ class PPO(PolicyGradient):
     """
 
     config: PPOConfig = PPOConfig()
-
-    config_class: ClassVar[type[LearnerConfig]] = PPOConfig
 
 
 @documented
@@ -86,10 +82,6 @@ class RecurrentPPO(PolicyGradient):
     """
 
     config: RecurrentPPOConfig = RecurrentPPOConfig()
-
-    recurrent: ClassVar[bool] = True
-    stores_hiddens: ClassVar[str] = "first"
-    config_class: ClassVar[type[LearnerConfig]] = RecurrentPPOConfig
 
     @property
     def actor_critic(self) -> Recurrent:

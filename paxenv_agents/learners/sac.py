@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import jax
 import jax.numpy as jnp
 from flax import linen as nn
-from jaxtyping import Array, Float, Key, Num, PyTree
+from jaxtyping import Array, Float, Key, PyTree
 
 from paxenv import keys, spaces
 from paxenv.options import Positive, Real, documented, option
@@ -15,7 +15,7 @@ from paxenv_agents.learners.replay import Minibatch
 from paxenv_agents.networks import distributions, feed_forward
 from paxenv_agents.ops import gaussian, policy_gradient
 from paxenv_agents.registry import PairingError
-from paxenv_agents.types import KeyLike, MemoryState, Stats, TrainingState
+from paxenv_agents.types import Acted, KeyLike, MemoryState, Stats, TrainingState
 
 NUM_CRITICS = 2
 
@@ -69,7 +69,6 @@ class SAC(OffPolicy):
 
     config: SACConfig = SACConfig()
 
-    config_class: ClassVar[type[OffPolicyConfig]] = SACConfig
     arithmetic: ClassVar[tuple[str, ...]] = ("alpha", "target_entropy")
 
     def __post_init__(self) -> None:
@@ -106,9 +105,8 @@ class SAC(OffPolicy):
             jnp.zeros(feed_forward.num_features(self.observation_space)),
             jnp.zeros(self.num_coordinates),
         )
-        critic_keys = jax.vmap(fold, (None, 0))(fold(key, 1), jnp.arange(NUM_CRITICS))
         critics = jax.vmap(lambda k: self._critic.init(k, *example)["params"])(
-            critic_keys
+            keys.folds(fold(key, 1), NUM_CRITICS)
         )
         alpha = 1.0 if self.config.alpha is None else self.config.alpha
         return {
@@ -138,9 +136,7 @@ class SAC(OffPolicy):
         )
         return outputs
 
-    def policy(
-        self, state: TrainingState, obs: PyTree, memory: MemoryState
-    ) -> tuple[Num[Array, "*action"], TrainingState, MemoryState]:
+    def policy(self, state: TrainingState, obs: PyTree, memory: MemoryState) -> Acted:
         """Chooses one action and returns (action in its Box, state, memory).
 
         Draws from `fold_in(memory.key, 0)`. `memory.extras` holds the log-density of

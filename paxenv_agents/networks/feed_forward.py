@@ -10,7 +10,7 @@ import dataclasses
 import functools
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import gymnasium
 import jax
@@ -21,6 +21,7 @@ from jax.nn.initializers import Initializer
 from jaxtyping import Array, Float, Num, PyTree
 
 from paxenv import spaces
+from paxenv.options import one_of
 from paxenv_agents.ops.categorical import look_up
 from paxenv_agents.types import KeyLike
 
@@ -161,6 +162,8 @@ ACTIVATIONS: dict[str, Callable[[jax.Array], jax.Array]] = {
     "relu": nn.relu,
     "silu": nn.silu,
 }
+#: An option of which one is chosen.
+Activation = Annotated[str, one_of(*ACTIVATIONS)]
 HIDDEN_SCALE, POLICY_SCALE, VALUE_SCALE = 2.0**0.5, 0.01, 1.0
 #: Up to here a network is evaluated on all states of a `Discrete` or `OneHot` space,
 #: and the outputs are looked up: many games then cost about as much as one.

@@ -13,12 +13,18 @@ from jaxtyping import Array, Float, PyTree
 from paxenv_agents.agent import GAMES
 from paxenv_agents.networks import feed_forward
 
+#: What is remembered, and a part of it.
+Hidden = Float[Array, "*batch H"]
+Part = Float[Array, " part"]
+#: What each cell reads of what is seen.
+Encoded = tuple[Float[Array, "*batch W"], ...]
+
 
 class Alone(nn.Module):
     """A hidden state does not depend on other games."""
 
     @nn.compact
-    def __call__(self, hidden: Float[Array, "*batch H"]) -> Float[Array, "*batch H"]:
+    def __call__(self, hidden: Hidden) -> Hidden:
         return hidden
 
 
@@ -26,7 +32,7 @@ class Average(nn.Module):
     """Half of a hidden state is the mean over the games; one game keeps its own."""
 
     @nn.compact
-    def __call__(self, hidden: Float[Array, "*batch H"]) -> Float[Array, "*batch H"]:
+    def __call__(self, hidden: Hidden) -> Hidden:
         if not in_company():
             return hidden
         return hidden / 2 + jax.lax.pmean(hidden, GAMES) / 2
@@ -44,7 +50,7 @@ class Attention(nn.Module):
     """
 
     @nn.compact
-    def __call__(self, hidden: Float[Array, "*batch H"]) -> Float[Array, "*batch H"]:
+    def __call__(self, hidden: Hidden) -> Hidden:
         size = hidden.shape[-1]
         seen = nn.LayerNorm(name="norm_in")(hidden)
         query, key, value = (
@@ -149,25 +155,17 @@ class RecurrentActorCritic(nn.Module):
             self.scales = self.param("scales", zeros, (self.num_scales,), jnp.float32)
 
     def __call__(
-        self, hidden: Float[Array, "*batch H"], features: Float[Array, "*batch F"]
-    ) -> tuple[
-        Float[Array, "*batch A"], Float[Array, "*batch"], Float[Array, "*batch H"]
-    ]:
+        self, hidden: Hidden, features: Float[Array, "*batch F"]
+    ) -> tuple[Float[Array, "*batch A"], Float[Array, "*batch"], Hidden]:
         """Returns (outputs `[..., A]`, value `[...]`, next hidden `[..., H]`)."""
         hidden = self.step(hidden, self.encode(features))
         return *self.outputs(hidden), hidden
 
-    def encode(
-        self, features: Float[Array, "*batch F"]
-    ) -> tuple[Float[Array, "*batch W"], ...]:
+    def encode(self, features: Float[Array, "*batch F"]) -> Encoded:
         """Returns what each cell reads of features `[..., F]`."""
         return tuple(encoder(features) for encoder in self.encoders)
 
-    def step(
-        self,
-        hidden: Float[Array, "*batch H"],
-        encoded: tuple[Float[Array, "*batch W"], ...],
-    ) -> Float[Array, "*batch H"]:
+    def step(self, hidden: Hidden, encoded: Encoded) -> Hidden:
         """Returns the hidden state `[..., H]` after one more step."""
         parts = jnp.split(hidden, len(self.cells), axis=-1)
         return jnp.concatenate(
@@ -181,7 +179,7 @@ class RecurrentActorCritic(nn.Module):
         )
 
     def outputs(
-        self, hidden: Float[Array, "*batch H"]
+        self, hidden: Hidden
     ) -> tuple[Float[Array, "*batch A"], Float[Array, "*batch"]]:
         """Returns (outputs of the policy `[..., A]`, value `[...]`)."""
         policy = self.policy_head(hidden[..., : self.gru_size])
@@ -219,31 +217,25 @@ class ModelFreeShaperNetwork(RecurrentActorCritic):
         self.steering = nn.Dense(self.gru_size)
 
     def __call__(
-        self, hidden: Float[Array, "*batch H"], features: Float[Array, "*batch F"]
-    ) -> tuple[
-        Float[Array, "*batch A"], Float[Array, "*batch"], Float[Array, "*batch H"]
-    ]:
+        self, hidden: Hidden, features: Float[Array, "*batch F"]
+    ) -> tuple[Float[Array, "*batch A"], Float[Array, "*batch"], Hidden]:
         """Returns (outputs `[..., A]`, value `[...]`, next hidden `[..., 4 * G]`)."""
         outputs, value, after = super().__call__(hidden, features)
         self.steered(after)  # So that `init` makes its parameters too.
         return outputs, value, after
 
-    def step(
-        self,
-        hidden: Float[Array, "*batch H"],
-        encoded: tuple[Float[Array, "*batch W"], ...],
-    ) -> Float[Array, "*batch H"]:
+    def step(self, hidden: Hidden, encoded: Encoded) -> Hidden:
         """Returns the hidden state after one more step; `th` is as it was."""
         units, th = jnp.split(hidden, [self.num_units * self.gru_size], axis=-1)
         return jnp.concatenate([super().step(units, encoded), th], axis=-1)
 
-    def steered(self, hidden: Float[Array, "*batch H"]) -> Float[Array, "*batch G"]:
-        """Returns the next `th`, `[..., G]`: a sigmoid of a map of the meta unit."""
+    def steered(self, hidden: Hidden) -> Float[Array, "*batch G"]:
+        """Returns the next `th`, `[..., G]`: a sigmoid of what the meta unit holds."""
         meta = jnp.split(hidden, NUM_PARTS, axis=-1)[2]
         return jax.nn.sigmoid(self.steering(meta))
 
     def outputs(
-        self, hidden: Float[Array, "*batch H"]
+        self, hidden: Hidden
     ) -> tuple[Float[Array, "*batch A"], Float[Array, "*batch"]]:
         """Returns (outputs of the policy `[..., A]`, value `[...]`)."""
         actor, critic, _, th = jnp.split(hidden, NUM_PARTS, axis=-1)
@@ -260,11 +252,8 @@ class Memory(abc.ABC):
 
     @abc.abstractmethod
     def next_episode(
-        self,
-        module: RecurrentActorCritic,
-        params: PyTree,
-        hidden: Float[Array, " part"],
-    ) -> Float[Array, " part"]:
+        self, module: RecurrentActorCritic, params: PyTree, hidden: Part
+    ) -> Part:
         """Returns the hidden state `[H]` with which the next inner episode opens.
 
         Args:
@@ -279,11 +268,8 @@ class OfEpisode(Memory):
     """A hidden state is 0 at the opening of every inner episode."""
 
     def next_episode(
-        self,
-        module: RecurrentActorCritic,
-        params: PyTree,
-        hidden: Float[Array, " part"],
-    ) -> Float[Array, " part"]:
+        self, module: RecurrentActorCritic, params: PyTree, hidden: Part
+    ) -> Part:
         return jnp.zeros_like(hidden)
 
 
@@ -292,11 +278,8 @@ class OfTrial(Memory):
     """A hidden state is 0 only at the opening of a trial."""
 
     def next_episode(
-        self,
-        module: RecurrentActorCritic,
-        params: PyTree,
-        hidden: Float[Array, " part"],
-    ) -> Float[Array, " part"]:
+        self, module: RecurrentActorCritic, params: PyTree, hidden: Part
+    ) -> Part:
         return hidden
 
 
@@ -318,11 +301,8 @@ class Steered(Memory):
         return jnp.concatenate([empty, jnp.ones(size, jnp.float32)])
 
     def next_episode(
-        self,
-        module: RecurrentActorCritic,
-        params: PyTree,
-        hidden: Float[Array, " part"],
-    ) -> Float[Array, " part"]:
+        self, module: RecurrentActorCritic, params: PyTree, hidden: Part
+    ) -> Part:
         steered: Any = module.apply({"params": params}, hidden, method="steered")
         actor, critic, meta, _ = jnp.split(hidden, NUM_PARTS, axis=-1)
         meta = self.of_meta.next_episode(module, params, meta)

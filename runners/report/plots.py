@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from runners.engine.inner_episodes import units
 from runners.engine.metric_names import (
     COOPERATION,
     EPISODE_COUNT,
@@ -17,7 +16,7 @@ from runners.engine.metric_names import (
     state_order,
     states,
 )
-from runners.engine.statistics import Estimate
+from runners.engine.statistics import Estimate, repetitions
 from runners.planning.game import payoff_table
 from runners.planning.plan import Plan
 from runners.report import figures
@@ -72,7 +71,7 @@ def inner_episodes(curves: np.ndarray, plan: Plan, path: Path) -> None:
         plan: What was played.
         path: The picture.
     """
-    values, unit = units(curves)
+    values, unit = repetitions(curves)
     num_episodes = values.shape[1]
     if num_episodes == 1 or not len(values):
         return

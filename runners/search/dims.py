@@ -8,8 +8,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from paxenv.registry import closest
-from runners.search.options import suggestion
+from paxenv.suggestions import closest, suggestion
 
 #: The search target that stands for all numbers of the policy.
 PARAMETERS = "parameters"

@@ -16,7 +16,7 @@ from paxenv.options import (
     one_of,
     option,
 )
-from paxenv.registry import closest
+from paxenv.suggestions import suggestion
 
 #: The shaping for which a strategy is made.
 AUTO = "auto"
@@ -207,9 +207,3 @@ def shaping_of(asked: str, option: str) -> str:
             f"{suggestion(str(asked), (*SHAPINGS, *SHAPING_ALIASES))}"
         )
     return shaping
-
-
-def suggestion(name: str, known: Any) -> str:
-    """Returns the end of a sentence about an unknown name."""
-    near = closest(name, list(known))
-    return f"; did you mean {near[0]!r}?" if near else "."

@@ -15,7 +15,7 @@ from paxenv.options import (
     one_of,
     option,
 )
-from paxenv.registry import closest
+from paxenv.suggestions import suggestion
 from runners.search import strategies
 from runners.search.dims import PARAMETERS, Target, dims_of, target_of
 from runners.search.options import AUTO
@@ -45,6 +45,11 @@ class OuterConfig:
 
     def __post_init__(self) -> None:
         check(self)
+
+    @property
+    def inner_steps(self) -> int:
+        """Environment steps of one inner loop, by which the agent's schedules end."""
+        return self.num_steps
 
 
 @documented
@@ -111,6 +116,11 @@ class ESConfig(OuterConfig):
         strategies.check_shaping(self.strategy, self.fit_shaper, "fit_shaper")
 
     @property
+    def inner_steps(self) -> int:
+        """Environment steps for which an individual trains."""
+        return self.num_steps_per_iteration
+
+    @property
     def searches_parameters(self) -> bool:
         """Whether the policy's numbers are searched."""
         return PARAMETERS in self.search_targets
@@ -136,8 +146,7 @@ def search_key(name: str) -> str:
     own = aliases.get(name, name)
     if own in known:
         return own
-    near = closest(name, [*known, *aliases])
-    hint = f"; did you mean {near[0]!r}?" if near else "."
+    hint = suggestion(name, [*known, *aliases])
     raise ValueError(
         f"search has no option {name!r}{hint} Its options: {', '.join(known)}"
     )

@@ -8,13 +8,13 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from paxenv.suggestions import suggestion
 from runners.search.options import (
     AUTO,
     SHAPINGS,
     ESOptions,
     option_types,
     shaping_of,
-    suggestion,
 )
 
 #: Families, by what a strategy does with the fitness.

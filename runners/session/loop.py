@@ -58,6 +58,19 @@ CHUNK_SECONDS = 1.0
 NON_FINITE = ("stop", "continue")
 
 
+def check_non_finite(value: str) -> str:
+    """Returns what is to happen at the first NaN, if it is one of `NON_FINITE`.
+
+    Raises:
+        ValueError: If it is not.
+    """
+    if value not in NON_FINITE:
+        raise ValueError(
+            f"non_finite must be one of {', '.join(NON_FINITE)}, got {value!r}"
+        )
+    return value
+
+
 class NonFiniteError(RuntimeError):
     """Training has diverged: a loss or a parameter is NaN or infinite.
 
@@ -112,7 +125,7 @@ class Task(NamedTuple):
     """
 
     interval: Interval
-    action: Callable[[Chunk], None]
+    action: Callable[[Chunk], object]
 
 
 @dataclasses.dataclass
@@ -128,6 +141,7 @@ class Loop:
         on_chunk: Called with every chunk, before the tasks.
         tasks: The tasks, in this order.
         before_chunk: Called before every chunk.
+        after_chunk: Called when what is due after a chunk has been done.
         advance: Runs one iteration in place of `program.run(1)`; None: whole chunks.
         non_finite: `"stop"` raises at the first NaN, `"continue"` only notes it.
         seconds: Seconds of training before this process, in a resumed run.
@@ -139,17 +153,14 @@ class Loop:
     on_chunk: Sequence[Callable[[Chunk], None]] = ()
     tasks: Sequence[Task] = ()
     before_chunk: Callable[[], None] | None = None
+    after_chunk: Callable[[], None] | None = None
     advance: Callable[[], Rows] | None = None
     non_finite: str = "stop"
     seconds: float = 0.0
     first_non_finite: int | None = None
 
     def __post_init__(self) -> None:
-        if self.non_finite not in NON_FINITE:
-            raise ValueError(
-                f"non_finite must be one of {', '.join(NON_FINITE)}, got "
-                f"{self.non_finite!r}"
-            )
+        check_non_finite(self.non_finite)
 
     def run(self, stop: Callable[[], bool] = lambda: False) -> None:
         """Runs to the end, or until `stop` says so between two chunks.
@@ -176,6 +187,8 @@ class Loop:
             for task in self.tasks:
                 if task.interval.is_due(chunk.last):
                     task.action(chunk)
+            if self.after_chunk is not None:
+                self.after_chunk()
             wanted = max(1, int(chunk.length * CHUNK_SECONDS / taken))
             wanted = min(wanted, 4 * chunk.length)
 

@@ -33,7 +33,7 @@ def save_models(plan: Plan, program: CompiledProgram, run_dir: RunDir) -> None:
             if slot.agent.learns:
                 params = _against_one(slot, state.params)
                 path = run_dir.model(min(slot.players) + 1, seed)
-                _save(plan, i, seed, params, path)
+                save_weights(plan, i, params, path, seed=seed)
 
 
 def save_best_members(
@@ -43,45 +43,48 @@ def save_best_members(
     for best in best_members:
         for seed in range(plan.config.num_seeds):
             params = jax.tree.map(lambda x, seed=seed: x[seed], best.params)
-            _save(plan, best.slot, seed, params, run_dir.best_model(best.player, seed))
+            path = run_dir.best_model(best.player, seed)
+            save_weights(plan, best.slot, params, path, seed=seed)
 
 
-def _save(
+def save_weights(
     plan: Plan,
     index: int,
-    seed: int,
     params: Any,
     path: str | os.PathLike[str],
-    **more: int,
+    *,
+    seed: int = 0,
+    agent: Agent | None = None,
+    more: Mapping[str, Any] | None = None,
 ) -> Path:
-    meta = about_weights(plan.config, plan.game.id, index, seed) | more
-    agent, name = plan.experiment.slots[index].agent, plan.config.agents[index].name
-    return weights.save_agent(path, agent, params, meta, name=name)
+    """Writes weights, and beside them what it takes to make their game again.
+
+    Args:
+        plan: What was run.
+        index: Whose weights: a place among the agents.
+        params: The parameters of one agent.
+        path: Where to.
+        seed: Of which of the run's seeds.
+        agent: Who it is, where training has made another of it than was planned.
+        more: What else is recorded beside them.
+    """
+    config = plan.config
+    own = config.agents[index]
+    meta = {
+        "game": plan.game.id,
+        "options": dict(config.env.options),
+        "player": min(own.players, default=1) - 1,
+        "experiment": config.name,
+        "seed_index": seed,
+        **(more or {}),
+    }
+    agent = plan.experiment.slots[index].agent if agent is None else agent
+    return weights.save_agent(path, agent, params, meta, name=own.name)
 
 
 def _against_one(slot: Slot, params: Any) -> Any:
     """Returns an agent's weights; against the first opponent if each has its own."""
     return jax.tree.map(lambda x: x[0], params) if slot.per_opponent else params
-
-
-def about_weights(
-    config: ExperimentConfig, game: str, index: int, seed_index: int
-) -> dict[str, Any]:
-    """Returns the record beside weights, from which their game can be made again.
-
-    Args:
-        config: The experiment.
-        game: The game's id.
-        index: The agent's place in the config.
-        seed_index: The number of the seed in the run.
-    """
-    return {
-        "game": game,
-        "options": dict(config.env.options),
-        "player": min(config.agents[index].players, default=1) - 1,
-        "experiment": config.name,
-        "seed_index": seed_index,
-    }
 
 
 def check_models(plan: Plan) -> None:
@@ -192,7 +195,8 @@ def export_weights(
     slot = plan.experiment.slots[index]
     params = _params(path, record, index, slot.agent, seed_index)
     params = _against_one(slot, params)
-    return _save(plan, index, seed_index, params, out, env_steps=record.step)
+    more = {"env_steps": record.step}
+    return save_weights(plan, index, params, out, seed=seed_index, more=more)
 
 
 def _config(path: Path, record: Record) -> ExperimentConfig:

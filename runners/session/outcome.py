@@ -6,9 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from runners.engine.inner_episodes import as_dict
 from runners.engine.rows import FINITE
-from runners.engine.statistics import Estimate, estimate, estimates, robust
+from runners.engine.statistics import (
+    Estimate,
+    curves_as_dict,
+    estimate,
+    estimates,
+    robust,
+)
 from runners.planning.plan import Plan
 from runners.search.best import BestMember
 from runners.storage.run_dir import RunDir
@@ -125,7 +130,9 @@ class Outcome:
                 else "mean"
                 for best in self.best_members
             },
-            "inner_episodes": None if self.curves is None else as_dict(self.curves),
+            "inner_episodes": (
+                None if self.curves is None else curves_as_dict(self.curves)
+            ),
             "metrics": {
                 f"eval/{self.mode}/{name}": _plain(value, self.failed_seeds)
                 for name, value in self.evaluation.items()

@@ -2,12 +2,13 @@
 
 import dataclasses
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import gymnasium
 import numpy as np
 
+import paxenv
 from paxenv.auto_reset import AutoResetWrapper
 from paxenv.environment import native
 from paxenv.options import Count, Natural, check, documented, option
@@ -118,6 +119,26 @@ def game_of(env: Any) -> Any:
     return game
 
 
+def game_and_params(env: Any, params: Any = None) -> tuple[Any, Any]:
+    """Returns (game of one player, its numbers).
+
+    Args:
+        env: A native game, its id, or a pair of one of these and its numbers.
+        params: Numbers that win over the pair's; None: its own.
+
+    Raises:
+        ValueError: If the game has several players, or is none.
+    """
+    if isinstance(env, tuple) and len(env) == 2:
+        env, own = env
+        params = own if params is None else params
+    if isinstance(env, str):
+        env, own = paxenv.make(env)
+        params = own if params is None else params
+    game = game_of(env)
+    return game, params_of(game, params)
+
+
 def params_of(game: Any, params: Any) -> Any:
     """Returns the game's numbers; None stands for its own.
 
@@ -177,3 +198,21 @@ def check_spaces(
         is_box = isinstance(actions, gymnasium.spaces.Box)
         if not is_box or int(np.prod(actions.shape)) != action_dim:
             raise ValueError(f"action_dim={action_dim}, the game takes {actions}")
+
+
+def check_made_for(
+    agent: Any, game: Any, form: Callable[[gymnasium.Space], Any] = lambda space: space
+) -> None:
+    """Raises ValueError if an agent sees or does something else than a game has.
+
+    Args:
+        agent: Made for some game.
+        game: Of one player.
+        form: What of a space has to be the same; all of it, unless it is said.
+    """
+    for what in ("observation_space", "action_space"):
+        have, found = getattr(agent, what), getattr(game, what)(0)
+        if form(have) != form(found):
+            raise ValueError(
+                f"the agent was made for the {what} {have}, {game.name} has {found}"
+            )

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from runners.engine.program import Program, Rows
 from runners.session.loop import Chunk, Interrupt, Loop, Task
-from runners.storage.checkpoints.files import LATEST, read_record
+from runners.storage.checkpoints.files import LATEST, has_any, read_record
 from runners.storage.checkpoints.store import CheckpointStore
 from runners.storage.checkpoints.tree import restore_first_whole
 
@@ -35,15 +35,19 @@ class Session:
         store: The store of checkpoints; None: none are saved.
         facts: Returns further entries of a record: the settings of the training.
         parts: State of the host that is saved and restored, by its name in the record.
+        flush: Hands over what was logged. It is called when a chunk and what was due
+            after it are done, and before a checkpoint is saved, so that a training
+            that continues from there has no gap in its log.
         seconds: Seconds of training so far, also before this process.
         best: The highest score of an evaluation so far, -inf before the first.
         first_non_finite: The first iteration, from 1, that gave a NaN; None is none.
     """
 
     program: Program
-    store: CheckpointStore | None
-    facts: Callable[[], Mapping[str, Any]]
+    store: CheckpointStore | None = None
+    facts: Callable[[], Mapping[str, Any]] = dict
     parts: Mapping[str, Part] = dataclasses.field(default_factory=dict)
+    flush: Callable[[], None] = lambda: None
     seconds: float = 0.0
     best: float = -math.inf
     first_non_finite: int | None = None
@@ -86,6 +90,7 @@ class Session:
             on_chunk=(self._count, *on_chunk),
             tasks=tasks,
             before_chunk=before_chunk,
+            after_chunk=self.flush,
             advance=advance,
             non_finite=non_finite,
             seconds=self.seconds,
@@ -116,6 +121,7 @@ class Session:
         """
         if self.store is None:
             raise ValueError("there is no place for a checkpoint: give a save_dir")
+        self.flush()
         return self.store.save_named(name, self.program.arrays(), self.record())
 
     def save_if_best(self, score: float) -> None:
@@ -127,6 +133,7 @@ class Session:
     def _save(self, score: float | None) -> None:
         if self.store is None:
             return
+        self.flush()
         self._saved = self._done
         self.store.save(
             self.program.env_steps, self.program.arrays(), self.record(), metric=score
@@ -169,6 +176,12 @@ class Session:
         """
         assert self.store is not None
         return self.restore_first_whole(self.store.candidates(which), check=check)
+
+    def restore_or_begin(self, which: int | str | Path = LATEST) -> None:
+        """Goes on as `restore`, and from the beginning where none was saved yet."""
+        assert self.store is not None
+        if which != LATEST or has_any(self.store.folder):
+            self.restore(which)
 
     def restore_first_whole(
         self, paths: Sequence[Path], *, check: Callable[[Path], None]

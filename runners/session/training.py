@@ -2,7 +2,6 @@
 
 import functools
 from pathlib import Path
-from typing import Any
 
 import jax
 import numpy as np
@@ -12,6 +11,7 @@ from runners.engine.experiment import with_outer_begun
 from runners.engine.joined_rows import JoinedRows
 from runners.engine.program import (
     CompiledProgram,
+    Program,
     evaluation_keys,
     initial_state,
     run_keys,
@@ -22,7 +22,7 @@ from runners.session import models
 from runners.session.evaluation import Evaluation
 from runners.session.loop import Chunk, Interval, Observer, Task
 from runners.session.session import Session
-from runners.storage.checkpoints.files import LATEST, has_any
+from runners.storage.checkpoints.files import LATEST
 from runners.storage.checkpoints.store import CheckpointStore
 from runners.storage.metrics_log import MetricsLog, open_metrics_log
 from runners.storage.run_dir import RunDir
@@ -70,17 +70,8 @@ class Training:
         self.plan, self.program, self.run_dir = plan, program, run_dir
         self.evaluation = Evaluation(plan)
         self._rows = JoinedRows(plan.env)
-        config = plan.config
-        self.session = Session(
-            program,
-            CheckpointStore(
-                run_dir.checkpoints,
-                max_to_keep=config.max_checkpoints,
-                keep_period=config.keep_period,
-            ),
-            lambda: facts(plan, run_dir),
-            parts={"rows": self._rows},
-        )
+        self.session = Session(program, parts={"rows": self._rows})
+        lie_in(run_dir, self.session, plan)
         self._goes_on = False
         self.best_members: tuple[BestMember, ...] = ()
         self.curves: np.ndarray | None = None
@@ -101,7 +92,9 @@ class Training:
             NonFiniteError: If it diverged. What had been saved before stays.
         """
         config, per_iteration = self.plan.config, self.plan.steps_per_iteration
-        with open_metrics_log(config, self.run_dir, self._position()) as log:
+        begun = position(self.plan, self.program) if self._goes_on else None
+        with open_metrics_log(config, self.run_dir, begun) as log:
+            self.session.flush = log.flush
             with self.store:
                 self.session.run(
                     self.plan.num_iterations,
@@ -118,7 +111,6 @@ class Training:
                     ),
                     non_finite=config.non_finite,
                 )
-                log.flush()
                 self.session.save()
             metrics: dict[str, np.ndarray] = {}
             if self.program.iteration == self.plan.num_iterations:
@@ -147,25 +139,14 @@ class Training:
             CheckpointError: If there is no such one, or it does not fit the plan.
         """
         self._goes_on = True
-        if which != LATEST or has_any(self.run_dir.checkpoints):
-            self.session.restore(which)
+        self.session.restore_or_begin(which)
 
     def _evaluate(self, log: MetricsLog) -> None:
         # What evolution stands for is compared over generations: on fixed keys.
         when = PROGRESS if self.plan.evolves else self.program.env_steps
         metrics = self.evaluation.play(self.program.state.agents, when).metrics
         self._log_evaluation(log, metrics)
-        log.flush()
         self.session.save_if_best(float(np.mean(metrics[BEST_METRIC])))
-
-    def _position(self) -> Position | None:
-        if not self._goes_on:
-            return None
-        iteration = self.program.iteration
-        every = Interval(self.plan.config.eval_interval, self.plan.steps_per_iteration)
-        # The evaluation of the end comes after the last checkpoint.
-        evaluations = int(iteration > 0 and every.is_due(iteration))
-        return Position(iteration, self.program.env_steps, evaluations)
 
     def _log(self, log: MetricsLog, chunk: Chunk) -> None:
         """Writes the rows of a chunk that are due."""
@@ -182,7 +163,6 @@ class Training:
             if due:
                 row = self._rows.take()
                 log.log(iteration * per_iteration, iteration, {**row, **times})
-        log.flush()
 
     def _log_evaluation(self, log: MetricsLog, metrics: dict[str, np.ndarray]) -> None:
         named = {
@@ -191,14 +171,29 @@ class Training:
         log.log_evaluation(self.program.env_steps, self.program.iteration, named)
 
 
-def facts(plan: Plan, run_dir: RunDir) -> dict[str, Any]:
-    """Returns the settings of a run for the record of a checkpoint."""
-    return {
-        "experiment": plan.config.name,
-        "config": as_dict(plan.config),
-        "seed": plan.config.seed,
+def lie_in(run_dir: RunDir, session: Session, plan: Plan) -> None:
+    """Gives a session of a plan its place for checkpoints, which say what runs."""
+    config = plan.config
+    session.store = CheckpointStore(
+        run_dir.checkpoints,
+        max_to_keep=config.max_checkpoints,
+        keep_period=config.keep_period,
+    )
+    session.facts = lambda: {
+        "experiment": config.name,
+        "config": as_dict(config),
+        "seed": config.seed,
         "versions": run_dir.read_meta().get("versions", {}),
     }
+
+
+def position(plan: Plan, program: Program) -> Position:
+    """Returns where the log of a run that goes on is cut."""
+    iteration = program.iteration
+    every = Interval(plan.config.eval_interval, plan.steps_per_iteration)
+    # The evaluation of the end comes after the last checkpoint.
+    evaluations = int(iteration > 0 and every.is_due(iteration))
+    return Position(iteration, program.env_steps, evaluations)
 
 
 def is_due(plan: Plan, iteration: int) -> bool:

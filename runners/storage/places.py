@@ -1,4 +1,4 @@
-"""Where a run writes: that it can, that nobody else does, and whole files.
+"""Where a run writes: that it can, and that nobody else does.
 
 The lock of a folder is the file `.lock` in it. The kernel holds it (`flock`), so it
 ends with its process, however that ends. Where the file system has no such locks, what
@@ -18,7 +18,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
-from typing import Any, BinaryIO
+from typing import Any
 
 from paxenv.paths import local_path
 from runners.config import ConfigError, ExperimentConfig
@@ -94,26 +94,6 @@ def check_writable(
             (Path(place) / "probe").write_bytes(bytes(PROBE))
     except OSError as error:
         raise _unwritable(path, what, error) from error
-
-
-def part_of(path: Path) -> Path:
-    """Returns the name beside a file under which what replaces it is written."""
-    return path.with_name(f".{path.name}.part")
-
-
-@contextlib.contextmanager
-def replacing(path: Path) -> Iterator[BinaryIO]:
-    """Gives a file that takes the place of `path` when the block has ended well.
-
-    Whoever reads `path` finds the old file or the new one, and never a part of it,
-    also after a kill or a crash of the machine.
-    """
-    part = part_of(path)
-    with part.open("wb") as file:
-        yield file
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(part, path)
 
 
 @contextlib.contextmanager

@@ -27,10 +27,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from paxenv.paths import local_path
+from paxenv.paths import local_path, part_of, replacing
 from runners.config import ConfigError, ExperimentConfig, to_yaml
 from runners.storage.checkpoints import files
-from runners.storage.places import LOCK, is_locked, part_of, replacing
+from runners.storage.places import LOCK, is_locked
 
 FORMAT = 1
 STATUSES = ("running", "finished", "interrupted", "failed", "killed")

@@ -14,7 +14,7 @@ from paxenv.envs.iterated_matrix_game import EnvParams, IteratedMatrixGame
 from paxenv.shuffled_players import ShuffledPlayers
 from paxenv_agents.engine.lineup import Slot
 from runners.config import load
-from runners.engine.experiment import rollout, train_chunk
+from runners.engine.experiment import rollout, train_chunk, trial_params
 from runners.engine.interventions import (
     STOP,
     BlindGames,
@@ -27,7 +27,6 @@ from runners.engine.interventions import (
     RandomPayoffs,
     UniformStop,
 )
-from runners.engine.lanes import trial_params
 from runners.planning.plan import prepare
 
 PARAMS = EnvParams(payoff_matrix=[[-1, -1], [-3, 0], [0, -3], [-2, -2]])
