@@ -201,6 +201,7 @@ def test_an_opponent_that_stops_at_once_is_a_frozen_one():
 
 
 @pytest.mark.slow
+@pytest.mark.fused
 def test_drawing_the_configured_rate_changes_no_bit_of_an_evolution():
     words = ("agent2.learning_rate=0.3", "num_opponents=2")
     runs = [
