@@ -22,15 +22,24 @@ GAMES: tuple[GameSpec, ...] = (
     _matrix_game("IPD", "IPD", "iterated prisoner's dilemma, -1 -3 0 -2"),
     _matrix_game("AxelrodIPD", "AxelrodIPD", "iterated prisoner's dilemma, 3 0 5 1"),
     _matrix_game("Chicken", "Chicken", "chicken: a crash costs 100"),
-    _matrix_game("StagHunt", "StagHunt", "stag hunt: trust pays, doubt is safe"),
-    _matrix_game("MatchingPennies", "MatchingPennies", "zero-sum; also known as IMP"),
+    _matrix_game(
+        "StagHunt", "StagHunt", "stag hunt: cooperating pays most, defecting is safe"
+    ),
+    _matrix_game("MatchingPennies", "MatchingPennies", "matching pennies, zero-sum"),
     _matrix_game("IMP", "MatchingPennies", "iterated matching pennies"),
-    _matrix_game("BattleOfTheSexes", "BattleOfTheSexes", "coordination with a quarrel"),
+    _matrix_game(
+        "BattleOfTheSexes", "BattleOfTheSexes", "coordination with opposed preferences"
+    ),
     _matrix_game("HawkDove", "HawkDove", "hawk-dove, a mild form of chicken"),
     _matrix_game("Deadlock", "Deadlock", "defection is best for both"),
-    _matrix_game("PureCoordination", "PureCoordination", "agree, on anything"),
     _matrix_game(
-        "RockPaperScissors", "RockPaperScissors", "zero-sum, 3 actions", "Random"
+        "PureCoordination", "PureCoordination", "coordination on either of two actions"
+    ),
+    _matrix_game(
+        "RockPaperScissors",
+        "RockPaperScissors",
+        "rock, paper, scissors, zero-sum",
+        "Random",
     ),
     GameSpec(
         "pax/IteratedMatrixGame-v0",

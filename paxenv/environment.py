@@ -1,7 +1,7 @@
 """The base class of all games: the clock, the flags and the two views of a trial.
 
 A trial is `num_outer_steps` inner episodes of `num_inner_steps` steps. A game writes
-only its rules; everything that has to do with time is written here, once.
+only its rules; everything about time is written here, once.
 """
 
 import abc
@@ -67,7 +67,8 @@ class Environment(abc.ABC):
     are tuples in player order; with one player they are bare values.
 
     Attributes:
-        num_inner_steps: Steps of an inner episode, its cap with `random_ends`.
+        num_inner_steps: Steps of an inner episode, or with `random_ends` the most steps
+            that it may have.
         num_outer_steps: Inner episodes of a trial.
         random_ends: Whether each step ends the inner episode with probability
             `1 - params.continuation_prob`.
@@ -139,9 +140,8 @@ class Environment(abc.ABC):
         Returns:
             (observations, game state, rewards, terminated, metrics). `terminated` is
             a bool scalar: an end by the game's own rules, never by time. `metrics`
-            maps names to what this transition says by itself, which experiments
-            report (`logged`); the names `reward_components` and `log` are lifted
-            into `info`.
+            maps names to numbers of this transition, which experiments report
+            (`logged`); the names `reward_components` and `log` are lifted into `info`.
         """
 
     def metrics_init(self) -> Accumulator:
@@ -229,7 +229,7 @@ class Environment(abc.ABC):
         """Plays one joint action in the flat view: inner episodes follow each other.
 
         Does not reset after the trial: a step after its end changes nothing, pays 0,
-        raises no flag, and returns an observation without meaning.
+        sets no flag, and returns an observation without meaning.
 
         Args:
             key: `keys.step(episode_key, state.t)`, or any key; it is only folded.
@@ -243,9 +243,9 @@ class Environment(abc.ABC):
             at the end of the trial. `info` has a fixed structure: bool scalars
             `terminated` and `truncated` (how the inner episode ended, never both),
             `inner_done` (either), `valid` (this was a real step), then `final_obs`
-            (what the transition led to; differs from the observations only where the
-            next inner episode was opened), `metrics`, and where a game has them
-            `reward_components` and `log`.
+            (the observations to which the transition led, which differ from those
+            returned only where the next inner episode was opened), `metrics`, and where
+            a game has them `reward_components` and `log`.
 
         Raises:
             ValueError: At trace time, if an action has the wrong shape.
@@ -379,7 +379,7 @@ def native(env: Any) -> Any:
     """Returns a native game.
 
     Raises:
-        ValueError: If it is none; says how one is made of it.
+        ValueError: If it is none; the message says how to make one of it.
     """
     if hasattr(env, "num_players"):
         return env

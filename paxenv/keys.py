@@ -1,8 +1,8 @@
 """The key schedule: the only place where the random keys of a game are derived.
 
-Whoever calls a game holds every key, and a key of a step or a reset is only ever
-folded, never split or drawn from. So one key serves the game, its clock and all its
-players, and whoever knows (seed, lane, episode, step) can replay any transition.
+The caller of a game holds every key, and a key of a step or a reset is only folded,
+never split or drawn from. So one key serves the game, its clock and all its players,
+and any transition can be replayed from (seed, lane, episode, step).
 
 ==============  ==========================================  ====================
 key             derived as                                  who consumes it
@@ -113,6 +113,18 @@ def fold_in(key: Key[Array, ""], data: IntLike) -> Key[Array, ""]:
     return threefry.fold_in(key, data)
 
 
+def folds(
+    key: Key[Array, ""] | UInt32[Array, "2"], num: int
+) -> Key[Array, " num"] | UInt32[Array, "num 2"]:
+    """Returns `fold_in(key, i)` for i = 0 to `num - 1`: a key for each of some games.
+
+    Args:
+        key: Typed, or a raw `PRNGKey` array, of which rows `[num, 2]` are returned.
+        num: How many.
+    """
+    return jax.vmap(jax.random.fold_in, (None, 0))(key, jnp.arange(num))
+
+
 def episode(lane_key: Key[Array, ""], e: IntLike) -> Key[Array, ""]:
     """Returns the key of trial number `e` of a lane."""
     return fold_in(lane_key, e)
@@ -144,7 +156,7 @@ def player(key: Key[Array, ""], p: IntLike) -> Key[Array, ""]:
 
 
 def seating(reset_key: Key[Array, ""], i: IntLike = 0) -> Key[Array, ""]:
-    """Returns a key of the seats of a trial: 0 their order, 1 + p who borrows `p`."""
+    """Returns key `i` of the seats: 0 for their order, 1 + p for self-play as `p`."""
     return fold_in(fold_in(reset_key, SEATING), i)
 
 

@@ -1,9 +1,9 @@
 """Numbers that are missing, on their way out of a compiled program.
 
-A metric of nothing, such as the mean return where no episode has ended, is NaN to who
-reads it. JAX's flag `jax_debug_nans` stops at any NaN that a program returns, so what
-is missing leaves a program as a 0 and a flag, and becomes NaN outside: the flag then
-stops at NaN in what is played and learnt alone.
+A metric without data, such as the mean return where no episode has ended, is reported
+as NaN. JAX's option `jax_debug_nans` stops at any NaN that a program returns, so a
+missing number leaves a program as a 0 and a flag, and becomes NaN outside: the option
+then stops only at a NaN in play or in learning.
 """
 
 from typing import Any, NamedTuple

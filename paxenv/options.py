@@ -1,7 +1,8 @@
 """Options of frozen dataclasses, each described once: at its field.
 
 The annotation says which values an option may have, `option` what it means and by which
-other names it is known. Whoever checks, reads, lists or documents options asks here.
+other names it is known. All code that checks, reads, lists or documents options uses
+this module.
 
     @documented
     @dataclasses.dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The named matrix games: their numbers, sources, and what makes each that game."""
+"""The named matrix games: their numbers, their sources and how each is recognised."""
 
 import dataclasses
 import difflib

@@ -1,4 +1,4 @@
-"""Payoffs of two-player games: reading them, showing them, judging their names.
+"""Payoffs of two-player games: how they are read, shown and checked against names.
 
 In two-action games action 0 cooperates and action 1 defects, and a player's payoffs
 are called R (reward, CC), S (sucker, CD), T (temptation, DC) and P (punishment, DD).

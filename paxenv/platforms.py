@@ -1,4 +1,4 @@
-"""Whether JAX can start on what the user named, said in words."""
+"""Checks whether JAX can start on the platform that the user named."""
 
 
 class PlatformError(RuntimeError):

@@ -22,7 +22,7 @@ CO_PLAYER_SEED = 0
 
 
 class SinglePlayerParams(struct.PyTreeNode):
-    """Numbers of the game and of those who play it with us.
+    """Numbers of the game and of its co-players.
 
     Attributes:
         game: The game's own params.
@@ -40,8 +40,7 @@ class SinglePlayerState(WrappedState):
         env: The game's state.
         observations: What all players see, in player order.
         memories: One memory for each co-player, in player order.
-        learning: What co-players that learn within the trial have become; () if none
-            does.
+        learning: State of the co-players that learn within the trial; () if none does.
     """
 
     observations: tuple[PyTree, ...]
@@ -59,10 +58,11 @@ class SinglePlayer:
 
     In addition to the game's own entries, `info` holds
 
-    * `opponent_action`: what the co-player did (two players), or a tuple of what the
-      co-players did, in player order;
-    * `rewards`: what each player was paid, a tuple in player order;
-    * `obs_before`: what each player saw before the step, for the game's statistics.
+    * `opponent_action`: the action of the co-player (two players), or a tuple of the
+      actions of the co-players, in player order;
+    * `rewards`: the rewards of all players, a tuple in player order;
+    * `obs_before`: the observations of all players before the step, for the game's
+      statistics.
 
     Attributes:
         env: The game, of two or more players.
@@ -183,7 +183,7 @@ class SinglePlayer:
     def joint_action(
         self, action: PyTree, opponent_action: PyTree
     ) -> tuple[PyTree, ...]:
-        """Returns the game's joint action from ours and `info["opponent_action"]`."""
+        """Returns the joint action of this seat's and `info["opponent_action"]`."""
         others = (opponent_action,) if len(self.seats) == 1 else opponent_action
         return (*others[: self.player], action, *others[self.player :])
 

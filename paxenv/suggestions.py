@@ -42,12 +42,16 @@ def closest(name: str, known: list[str]) -> list[str]:
     ]
 
 
+def suggestion(name: str, known: Iterable[str]) -> str:
+    """Returns the end of a sentence about an unknown name."""
+    near = closest(name, list(known))
+    return f"; did you mean {near[0]!r}?" if near else "."
+
+
 def unknown_option(whose: str, name: str, known: Iterable[str]) -> UnknownOptionError:
     """Returns the error of a keyword that is no option, with those that are."""
     options = list(known)
-    near = closest(name, options)
-    hint = f"; did you mean {near[0]!r}?" if near else "."
     return UnknownOptionError(
-        f"{whose} has no option {name!r} (unexpected keyword argument {name!r}){hint} "
-        f"Its options: {', '.join(options) or 'none'}"
+        f"{whose} has no option {name!r} (unexpected keyword argument {name!r})"
+        f"{suggestion(name, options)} Its options: {', '.join(options) or 'none'}"
     )

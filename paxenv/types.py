@@ -1,4 +1,4 @@
-"""Types of what games hand around, each named once; shapes are those of one game.
+"""Types of the values that games take and return; shapes are those of one game.
 
 `PyTree` stands for what has the structure that a game gives it: observations, joint
 actions, params and states.

@@ -1,4 +1,9 @@
-"""How many of something, in words."""
+"""How many of something, in words, and lists that a message can hold."""
+
+from collections.abc import Iterable
+
+#: Most entries that one message names.
+MOST_NAMED = 8
 
 
 def counted(number: int, what: str) -> str:
@@ -18,3 +23,11 @@ def plural(what: str) -> str:
     if what.endswith("y") and what[-2:-1] not in tuple("aeiou"):
         return f"{what[:-1]}ies"
     return f"{what}s"
+
+
+def listed(entries: Iterable[object]) -> str:
+    """Returns the first eight entries, `a; b; c`, and how many more there are."""
+    every = [str(entry) for entry in entries]
+    more = len(every) - MOST_NAMED
+    rest = [f"and {more} more"] if more > 0 else []
+    return "; ".join([*every[:MOST_NAMED], *rest])

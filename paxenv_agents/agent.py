@@ -3,7 +3,7 @@
 import abc
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, ClassVar, Self, TypeGuard
+from typing import Any, ClassVar, Literal, Self, TypeGuard
 
 import gymnasium
 import jax
@@ -12,9 +12,18 @@ import numpy as np
 from gymnasium.vector import VectorEnv
 from jaxtyping import Array, Float, Int, Key, Num, PyTree
 
+from paxenv import keys
 from paxenv.environment import Environment, native
 from paxenv.params import GameParams
-from paxenv_agents.types import KeyLike, MemoryState, Sample, Stats, TrainingState
+from paxenv_agents.types import (
+    Acted,
+    KeyLike,
+    MemoryState,
+    Sample,
+    Stats,
+    Terms,
+    TrainingState,
+)
 
 #: Where an agent sits: a native game, or a plain or vector environment of Gymnasium.
 Game = Environment | gymnasium.Env | VectorEnv
@@ -23,8 +32,8 @@ Game = Environment | gymnasium.Env | VectorEnv
 class GymnasiumSeat:
     """The one seat of a Gymnasium environment, read as a native game's.
 
-    What only a native game says is asked of the game inside, where there is one, as in
-    the environments of this package.
+    Questions that only a native game answers go to the game inside, where there is one,
+    as in the environments of this package.
 
     Attributes:
         name: What the environment is called.
@@ -60,7 +69,7 @@ class GymnasiumSeat:
 
 
 def seated(env: "Game | GymnasiumSeat") -> Any:
-    """Returns what `from_env` reads a seat of: a native game is returned as it is.
+    """Returns the game of which `from_env` reads a seat; a native game stays as it is.
 
     Args:
         env: A native game, or a plain or vector environment of Gymnasium.
@@ -145,12 +154,18 @@ class Agent(metaclass=AgentType):
     learns: ClassVar[bool] = False
     #: Whether it learns from what it has just played; else from a replay of its own.
     on_policy: ClassVar[bool] = True
-    #: Whether memory persists from step to step (then data keeps its order in time).
-    recurrent: ClassVar[bool] = False
     #: Whether samples must hold what each step led to (replay).
     stores_final_obs: ClassVar[bool] = False
-    #: `"all"` or `"first"`: which hidden states a sample holds.
-    stores_hiddens: ClassVar[str] = "all"
+
+    @property
+    def recurrent(self) -> bool:
+        """Whether memory persists from step to step: then data keeps its order."""
+        return False
+
+    @property
+    def stores_hiddens(self) -> Literal["all", "first"]:
+        """Which hidden states a sample holds."""
+        return "all"
 
     @property
     def traced_options(self) -> tuple[str, ...]:
@@ -162,7 +177,7 @@ class Agent(metaclass=AgentType):
 
     @property
     def mixes_games(self) -> bool:
-        """Whether what it does in a game depends on the games beside it."""
+        """Whether its play in a game depends on the games that are played at once."""
         return False
 
     @classmethod
@@ -175,9 +190,9 @@ class Agent(metaclass=AgentType):
 
         Args:
             env: The game; or a plain or vector environment of Gymnasium.
-            config: Options by name, or the config of a learner; None for the defaults.
-                A whole number is the seat: `from_env(env, 1)` is
-                `from_env(env, player=1)`.
+            config: Options by name, or the config of a learner, its `config_class`;
+                None for the defaults. A whole number is the seat: `from_env(env, 1)`
+                is `from_env(env, player=1)`.
             player: The seat, from 0.
             **options: Options by name, such as `greedy`; they win over `config`.
 
@@ -187,11 +202,24 @@ class Agent(metaclass=AgentType):
             TypeError: If an option is unknown or missing.
         """
         config, player = config_and_seat(config, player)
+        return cls.for_seat(seated(env), player, **cls.fields_of(config, options))
+
+    @classmethod
+    def fields_of(cls, config: Any, options: dict[str, Any]) -> dict[str, Any]:
+        """Returns the fields of the agent that `from_env` was asked for.
+
+        Args:
+            config: Options by name, or None.
+            options: Options by name; they win.
+
+        Raises:
+            ValueError: If `config` is nothing of this kind.
+        """
         if not isinstance(config, Mapping | None):
             raise ValueError(
                 f"{cls.__name__} takes a mapping of options by name, got {config!r}"
             )
-        return cls.for_seat(seated(env), player, **{**(config or {}), **options})
+        return {**(config or {}), **options}
 
     @classmethod
     def for_seat(cls, env: Environment, player: int, **fields: Any) -> Self:
@@ -209,7 +237,7 @@ class Agent(metaclass=AgentType):
     @property
     def privileges(self) -> frozenset[str]:
         """What it is told beyond its own experience: of `"co_players"`, `"play"` and
-        `"trajs"`. Whoever has any gets `update(..., context=Context)`.
+        `"trajs"`. An agent with any of these gets `update(..., context=Context)`.
         """
         return frozenset()
 
@@ -251,9 +279,7 @@ class Agent(metaclass=AgentType):
         return self.init_state(key), memory
 
     @abc.abstractmethod
-    def policy(
-        self, state: TrainingState, obs: PyTree, memory: MemoryState
-    ) -> tuple[Num[Array, "*action"], TrainingState, MemoryState]:
+    def policy(self, state: TrainingState, obs: PyTree, memory: MemoryState) -> Acted:
         """Chooses one action and returns (action, state unchanged, memory)."""
 
     def value(
@@ -263,9 +289,7 @@ class Agent(metaclass=AgentType):
         del state, obs, memory
         return jnp.zeros((), jnp.float32)
 
-    def evaluate(
-        self, state: TrainingState, sample: Sample
-    ) -> tuple[Float[Array, "T E"], Float[Array, "T E"], Float[Array, "T E"]]:
+    def evaluate(self, state: TrainingState, sample: Sample) -> Terms:
         """Returns (log_probs, values, entropies), each `[T, E]`, of a sample.
 
         Pure and differentiable in `state.params`; equal to the stored behaviour as
@@ -307,7 +331,7 @@ class Agent(metaclass=AgentType):
         del num_steps, num_games
 
     def sized(self, num_games: int) -> "Agent":
-        """Returns the agent for batches of this many games; most need not know.
+        """Returns the agent for batches of this many games; most agents ignore it.
 
         Engines call it once for all the games that a slot learns from together.
         """
@@ -318,7 +342,7 @@ class Agent(metaclass=AgentType):
         """Returns the agent for batches made of groups of this many games.
 
         A group is what `batch_policy` plays at once: games against the same
-        co-players. Lineups call it; only an agent that `mixes_games` need know.
+        co-players. Lineups call it; only an agent that `mixes_games` needs it.
         """
         del num_games
         return self
@@ -341,10 +365,10 @@ class Agent(metaclass=AgentType):
         """Returns the memory of one game with what the agent may know of its numbers.
 
         Engines call it once for each game, at the opening of a trial and after
-        `reset_memory`. Most agents know only what they observe and return the memory
-        as it is; those that learn from exact values read the payoff here. What is
-        told stays in the memory: training states are shared by games whose numbers
-        may differ.
+        `reset_memory`. Most agents know only what they observe and return the memory as
+        it is; those that learn from exact values read the payoff here. This knowledge
+        stays in the memory, because games whose numbers may differ share a training
+        state.
 
         Args:
             memory: The memory with which the trial opens; its structure is kept.
@@ -367,10 +391,7 @@ class Agent(metaclass=AgentType):
             key: Consumed; lane i of the memory gets `fold_in(fold_in(key, 2), i)`.
             hidden: `[E, H]`.
         """
-        lanes = jnp.arange(hidden.shape[0])
-        lane_keys = jax.vmap(jax.random.fold_in, (None, 0))(
-            jax.random.fold_in(key, 2), lanes
-        )
+        lane_keys = keys.folds(jax.random.fold_in(key, 2), hidden.shape[0])
         return self.init_state(key), jax.vmap(self.init_memory)(lane_keys, hidden)
 
     def batch_policy(

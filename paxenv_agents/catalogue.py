@@ -1,7 +1,7 @@
 """The agents that ship with the package, by name: strings, so that nothing is imported.
 
-What `classifier` says of an agent: `plays` (the kind of game), `memory_depth` (how
-many past joint actions it looks at), `stochastic` (whether it draws), `learns`.
+The entries of `classifier` are `plays` (the kind of game), `memory_depth` (how many
+past joint actions the agent looks at), `stochastic` (whether it draws) and `learns`.
 """
 
 import math
@@ -143,9 +143,9 @@ AGENTS: tuple[AgentSpec, ...] = (
     ),
     # Matrix and tensor games of two actions.
     _constant("Altruistic", 0, "Always cooperates."),
-    _constant("AllC", 0, "Always cooperates (Altruistic by its other name)."),
+    _constant("AllC", 0, "Always cooperates (another name of Altruistic)."),
     _constant("Defect", 1, "Always defects."),
-    _constant("AllD", 1, "Always defects (Defect by its other name)."),
+    _constant("AllD", 1, "Always defects (another name of Defect)."),
     # Two-player matrix games of two actions.
     AgentSpec(
         "MemoryOne",
@@ -263,7 +263,11 @@ AGENTS: tuple[AgentSpec, ...] = (
     # Learners.
     _learner("PPO", "ppo:PPO", "Proximal policy optimisation.", PPO_PAPER),
     _learner(
-        "Tabular", "ppo:PPO", "PPO with a row per state.", PPO_PAPER, tabular=True
+        "Tabular",
+        "ppo:PPO",
+        "PPO with a row of logits and a value for each state.",
+        PPO_PAPER,
+        tabular=True,
     ),
     _learner(
         "RecurrentPPO",
@@ -275,7 +279,7 @@ AGENTS: tuple[AgentSpec, ...] = (
     _learner(
         "PPO_memory",
         "ppo:RecurrentPPO",
-        "RecurrentPPO by the name it has in Pax.",
+        "RecurrentPPO under its name in Pax.",
         PPO_PAPER,
         depth=math.inf,
     ),
@@ -322,7 +326,11 @@ AGENTS: tuple[AgentSpec, ...] = (
     _learner("Naive", "naive:Naive", "REINFORCE with a learnt baseline.", REINFORCE),
     # Learners with exact gradients, in the infinite matrix game.
     _exact("NaiveExact", "Follows the exact gradient of its own value.", LOLA_PAPER),
-    _exact("LOLAExact", "Ascends through the other's naive step.", LOLA_PAPER),
+    _exact(
+        "LOLAExact",
+        "Follows the exact gradient through the other's naive step.",
+        LOLA_PAPER,
+    ),
     _exact(
         "SOS",
         "LOLA that keeps the fixed points of naive learning.",
@@ -330,13 +338,13 @@ AGENTS: tuple[AgentSpec, ...] = (
     ),
     _exact(
         "POLA",
-        "LOLA by proximal steps, measured in policies.",
+        "LOLA by proximal steps, which limit the change of policies.",
         "Zhao et al., Proximal Learning with Opponent-Learning Awareness (2022)",
     ),
     _learner(
         "LOLA",
         "lola:LOLA",
-        "Shapes its co-players: a gradient through their next steps.",
+        "Shapes its co-players by a gradient through their next steps.",
         "Foerster, Farquhar et al., DiCE: The Infinitely Differentiable Monte Carlo "
         "Estimator (2018)",
     ),

@@ -1,4 +1,4 @@
-"""Who plays the other seats of a single-agent environment."""
+"""Opponents that play the other seats of a single-agent environment."""
 
 import dataclasses
 import os
@@ -8,16 +8,17 @@ from typing import Any
 import gymnasium
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Num, PyTree
+from jaxtyping import PyTree
 
 from paxenv import keys, registry, spaces
+from paxenv.environment import Environment
 from paxenv.single_player import CO_PLAYER_SEED, SinglePlayer
 from paxenv_agents import weights
 from paxenv_agents.agent import Agent
 from paxenv_agents.engine import learning_co_players
 from paxenv_agents.engine.one_of import OneOf
 from paxenv_agents.registry import make_agent
-from paxenv_agents.types import MemoryState, TrainingState
+from paxenv_agents.types import Acted, MemoryState, TrainingState
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,9 +54,7 @@ class FromFunction(Agent):
                 f"{self.action_space} needs whole numbers"
             )
 
-    def policy(
-        self, state: TrainingState, obs: PyTree, memory: MemoryState
-    ) -> tuple[Num[Array, "*action"], TrainingState, MemoryState]:
+    def policy(self, state: TrainingState, obs: PyTree, memory: MemoryState) -> Acted:
         action = self.function(obs, keys.fold_in(memory.key, 0))
         after = memory.replace(key=keys.fold_in(memory.key, 1))
         return jnp.asarray(action, spaces.dtype_of(self.action_space)), state, after
@@ -86,14 +85,14 @@ def make_single_player(
     opponent: Any,
     opponent_learns: bool = False,
     **options: Any,
-) -> tuple[Any, Any]:
+) -> tuple[Environment | SinglePlayer, PyTree]:
     """Makes a game and seats opponents, so that one player is left.
 
     Args:
         game_id: Id of the game.
         player: The seat that is left, from 0.
-        opponent: Who plays every other seat: the name of an agent, an agent, a pair
-            (agent, training state), the path of a saved player, a function
+        opponent: The agent that plays every other seat: the name of an agent, an agent,
+            a pair (agent, training state), the path of a saved player, a function
             `(obs, key) -> action` written in JAX, or a list of these, of which one is
             drawn for each trial. None is the game's usual opponent.
         opponent_learns: Whether it updates at the end of every inner episode. Each
@@ -128,7 +127,9 @@ def make_single_player(
     return single, single.make_params(params, states)
 
 
-def resolve(opponent: Any, env: Any, player: int) -> tuple[Any, Any]:
+def resolve(
+    opponent: Any, env: Environment, player: int
+) -> tuple[Agent, TrainingState]:
     """Returns (agent, training state) of the opponent at one seat.
 
     Raises:

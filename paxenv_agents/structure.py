@@ -1,8 +1,8 @@
-"""Compiled functions of agents, whose numbers are traced: one compile for all of them.
+"""Compiled functions of agents with traced numbers, which share their programs.
 
 An agent is a static argument of the programs that it plays in, and its options are part
-of it. Some options decide what a program is: a width, a number of steps. Others only
-enter its arithmetic: a learning rate, a discount. `jit` takes the latter out of what is
+of it. Some options determine the program: a width, a number of steps. Others only enter
+its arithmetic: a learning rate, a discount. `jit` takes the latter out of what is
 static and hands them over as arrays, so that agents which differ in nothing else share
 a program. Whatever holds agents is treated alike: slots, games with co-players,
 experiments.
@@ -59,7 +59,7 @@ def split(value: Any) -> tuple[Any, tuple[Any, ...]]:
 def merge(structure: Any, numbers: tuple[Any, ...] | None = None) -> Any:
     """Returns what was split, with these numbers; None puts a 0 everywhere.
 
-    What is merged with traced numbers cannot be hashed or compared.
+    A value that is merged with traced numbers cannot be hashed or compared.
     """
     left: Iterator[Any] | None = None if numbers is None else iter(numbers)
     return _mapped(structure, lambda _: 0.0 if left is None else next(left), _places)

@@ -9,8 +9,11 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import PyTree
 
 from paxenv import keys, missing, spaces
+from paxenv.environment import Environment
+from paxenv.single_player import SinglePlayer
 from paxenv_agents.agent import Agent
 from paxenv_agents.engine.game_batch import where_games
 from paxenv_agents.engine.lineup import Lineup, Slot
@@ -26,7 +29,7 @@ class AgentCheckError(AssertionError):
     """An agent breaks a promise; the message names it."""
 
 
-def same_avals(what: str, got: Any, whose: str, expected: Any) -> None:
+def same_avals(what: str, got: PyTree, whose: str, expected: PyTree) -> None:
     """Raises unless two trees agree in structure, shape, dtype and weak type."""
     if jax.tree.structure(got) != jax.tree.structure(expected):
         raise AgentCheckError(
@@ -43,13 +46,13 @@ def same_avals(what: str, got: Any, whose: str, expected: Any) -> None:
             )
 
 
-def equal(got: Any, expected: Any) -> bool:
+def equal(got: PyTree, expected: PyTree) -> bool:
     """Returns whether two trees of one structure hold the same bits."""
     pairs = zip(jax.tree.leaves(got), jax.tree.leaves(expected), strict=True)
     return all(np.array_equal(_host(a), _host(b)) for a, b in pairs)
 
 
-def close(what: str, got: Any, expected: Any) -> None:
+def close(what: str, got: PyTree, expected: PyTree) -> None:
     """Raises unless two trees of one structure hold the same numbers, nearly."""
     for a, b in zip(jax.tree.leaves(got), jax.tree.leaves(expected), strict=True):
         if not np.allclose(_host(a), _host(b), rtol=RTOL, atol=ATOL):
@@ -92,9 +95,9 @@ class _Played(NamedTuple):
 
 def check_agent(
     agent: Agent,
-    env: Any,
+    env: Environment | SinglePlayer,
     player: int = 0,
-    params: Any = None,
+    params: PyTree = None,
     *,
     seed: int = 0,
     num_envs: int = 8,

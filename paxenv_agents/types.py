@@ -3,12 +3,13 @@
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 from flax import struct
-from jaxtyping import Array, Key, UInt32
+from jaxtyping import Array, Float, Key, Num, UInt32
 
 
 class TrainingState(struct.PyTreeNode):
-    """What training changes; acting never does. Fixed strategies leave it empty.
+    """All that training changes, and acting never. Fixed strategies leave it empty.
 
     Attributes:
         params: Numbers of the policy.
@@ -69,11 +70,12 @@ class Sample(NamedTuple):
         dones: Whether the step terminated the learner's episode.
         hiddens: Hidden state before the step, `[T, E, H]` (or the first, `[1, E, H]`).
         truncations: Whether a time limit cut the learner's episode at this step.
-        final_values: Value of what a truncated step led to; 0 elsewhere.
-        valid: Whether the step was played. Others carry no reward and no loss weight
-            and are counted in no mean.
+        final_values: Value of the observation to which a truncated step led; 0
+            elsewhere.
+        valid: Whether the step was played. Other steps have no reward and no weight in
+            losses, and count in no mean.
         inner_ends: Whether this was the last valid step of an inner episode.
-        final_obs: What the step led to, only for agents that store it.
+        final_obs: The observation to which the step led, only for agents that store it.
     """
 
     observations: Any
@@ -89,9 +91,28 @@ class Sample(NamedTuple):
     inner_ends: Any = None
     final_obs: Any = None
 
+    def with_flags(self) -> "Sample":
+        """Returns the sample with those flags that it may leave out.
+
+        Then every step was played, none was cut, and no inner episode ended.
+        """
+        no = jnp.zeros(self.rewards.shape, bool)
+        usual = {
+            "truncations": no,
+            "final_values": no.astype(jnp.float32),
+            "valid": ~no,
+            "inner_ends": no,
+        }
+        left_out = {n: x for n, x in usual.items() if getattr(self, n) is None}
+        return self._replace(**left_out)
+
 
 #: A key: a typed one, or the two words of an old one.
 KeyLike = Key[Array, ""] | UInt32[Array, "2"]
 Stats = dict[str, jax.Array]
 #: Numbers of a learner that may change from update to update, float32 scalars by name.
 Hyperparameters = dict[str, jax.Array]
+#: What `policy` returns: an action, the training state as it was, and the memory.
+Acted = tuple[Num[Array, "*action"], TrainingState, MemoryState]
+#: What `evaluate` returns and losses read: log-probabilities, values and entropies.
+Terms = tuple[Float[Array, "T E"], Float[Array, "T E"], Float[Array, "T E"]]

@@ -1,15 +1,14 @@
-"""Saved agents: weights in a msgpack file, and a JSON file that says whose they are.
+"""Saved agents: weights in a msgpack file, and a JSON file that describes the agent.
 
-`models/player1.msgpack` holds the parameters alone: no optimiser, no keys, nothing that
-training would need to go on. `models/player1.json` beside it names the agent, its
-config, what the caller adds, and the digest of the weights.
+`models/player1.msgpack` holds the parameters alone, and neither the optimiser nor keys
+nor anything else that training would need to continue. `models/player1.json` beside it
+names the agent, its config, what the caller adds, and the digest of the weights.
 """
 
 import dataclasses
 import hashlib
 import json
 import os
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +19,10 @@ from flax import serialization, traverse_util
 from jaxtyping import PyTree
 
 import paxenv
-from paxenv.paths import local_path
-from paxenv_agents.agent import Agent
+from paxenv.environment import Environment
+from paxenv.paths import local_path, replacing
+from paxenv.wording import listed
+from paxenv_agents.agent import Agent, Game
 from paxenv_agents.registry import make_agent
 from paxenv_agents.types import TrainingState
 
@@ -29,8 +30,6 @@ FORMAT = 1
 _SUFFIXES = (".msgpack", ".json")
 #: The name of parameters that are one array.
 ALONE = "value"
-#: Most entries that one message names.
-_MOST_NAMED = 8
 
 
 class WeightsError(ValueError):
@@ -53,7 +52,7 @@ def save_agent(
         path: `models/player1`, with or without `.msgpack`; folders are made.
         agent: The agent; its config is saved, its spaces are not.
         params: `state.params` of one training state.
-        meta: What else to record; JSON values.
+        meta: Further JSON values to record.
         name: The agent's registered name; the name of its class if None.
 
     Raises:
@@ -71,14 +70,15 @@ def save_agent(
     }
     text = json.dumps(record, indent=2, allow_nan=False) + "\n"
     weights.parent.mkdir(parents=True, exist_ok=True)
-    _replace(weights, data)
-    _replace(described, text.encode())
+    for place, content in ((weights, data), (described, text.encode())):
+        with replacing(place) as file:
+            file.write(content)
     return weights
 
 
 def load_agent(
     path: str | os.PathLike[str],
-    env: Any = None,
+    env: Game | None = None,
     player: int | None = None,
     *,
     greedy: bool = False,
@@ -120,7 +120,7 @@ def load_agent(
     return agent, state.replace(params=load_params(path, agent, state.params))
 
 
-def _game_of(path: str | os.PathLike[str], meta: dict[str, Any]) -> Any:
+def _game_of(path: str | os.PathLike[str], meta: dict[str, Any]) -> Environment:
     """Returns the game in which saved weights were trained."""
     if "game" not in meta:
         raise WeightsError(
@@ -132,7 +132,7 @@ def _game_of(path: str | os.PathLike[str], meta: dict[str, Any]) -> Any:
 
 
 def load_params(
-    path: str | os.PathLike[str], agent: Agent, like: Any | None = None
+    path: str | os.PathLike[str], agent: Agent, like: PyTree | None = None
 ) -> PyTree:
     """Returns saved parameters that fit `agent`, as arrays of its dtypes.
 
@@ -164,11 +164,9 @@ def load_params(
         if name in saved and np.shape(saved[name]) != np.shape(leaf)
     ]
     if faults:
-        more = len(faults) - _MOST_NAMED
         raise WeightsError(
             f"{weights}, of {record['agent']}, does not fit this "
-            f"{type(agent).__name__}: {'; '.join(faults[:_MOST_NAMED])}"
-            + (f"; and {more} more" if more > 0 else "")
+            f"{type(agent).__name__}: {listed(faults)}"
         )
     arrays = {
         name: jnp.asarray(saved[name], leaf.dtype) for name, leaf in expected.items()
@@ -232,16 +230,3 @@ def _named(tree: PyTree) -> dict[str, Any]:
     if not isinstance(tree, dict):
         return {ALONE: tree}
     return traverse_util.flatten_dict(tree, sep="/")
-
-
-def _replace(file: Path, data: bytes) -> None:
-    """Writes a file at once: readers see the old one or the new one."""
-    handle, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(data)
-        os.chmod(name, 0o644)
-        os.replace(name, file)
-    except BaseException:
-        os.unlink(name)
-        raise

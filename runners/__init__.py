@@ -1,4 +1,4 @@
-"""Experiments: who plays what, for how long, and what is kept of it.
+"""Experiments: agents that play and learn in games, and the results of runs.
 
 Run an experiment, as `paxrun` does:
     run, load_config, prepare, run_plan, Plan, Observer, Outcome, ConfigError,
@@ -8,14 +8,14 @@ Put an experiment together by hand, as compiled functions:
     Experiment, RunState, train_chunk, Slot, Lineup, and the outer optimisers Frozen,
     Gradient and Evolution; play_episode, play_trial, Sample, TrainingState, MemoryState
 
-Train by one function (`runners.functional`):
+Train by one function (`runners.views.functional`):
     train_ppo, train_ppo_multigpu, train_dqn, train_sac, RunnerConfig, PPOTrainState,
     PPOMetricsHistory, DQNTrainResult, SACTrainResult
 
-Train one agent with callbacks (`runners.on_policy`):
+Train one agent with callbacks (`runners.views.on_policy`):
     OnPolicyRunner, EVENTS, register_algorithm
 
-Repeat, change and search trainings (`runners.outer_loops`):
+Repeat, change and search trainings (`runners.views.outer_loops`):
     OnlineRunner, ESRunner, OuterRunner, OuterConfig, ESConfig, SearchDim, AgentHandle,
     Hook
 
@@ -84,25 +84,24 @@ if TYPE_CHECKING:
         train_ppo_multigpu,
         train_sac,
     )
-    from runners.views.on_policy.runner import (
-        EVENTS,
-        OnPolicyRunner,
-        register_algorithm,
+    from runners.views.on_policy import EVENTS, OnPolicyRunner, register_algorithm
+    from runners.views.outer_loops import (
+        AgentHandle,
+        ESRunner,
+        Hook,
+        OnlineRunner,
+        OuterRunner,
     )
-    from runners.views.outer_loops.es_runner import ESRunner
-    from runners.views.outer_loops.handle import AgentHandle
-    from runners.views.outer_loops.hooks import Hook
-    from runners.views.outer_loops.outer_runner import OnlineRunner, OuterRunner
 
 _LAZY = {
     "AgentActFn": "runners.views.act_functions",
     "AgentConfig": "runners.config",
-    "AgentHandle": "runners.views.outer_loops.handle",
+    "AgentHandle": "runners.views.outer_loops",
     "ConfigError": "runners.config",
     "DQNTrainResult": "runners.views.functional",
     "ESConfig": "runners.search.outer_options",
-    "ESRunner": "runners.views.outer_loops.es_runner",
-    "EVENTS": "runners.views.on_policy.callbacks",
+    "ESRunner": "runners.views.outer_loops",
+    "EVENTS": "runners.views.on_policy",
     "EnvConfig": "runners.config",
     "EpisodeStats": "runners.engine.statistics",
     "EvalMetrics": "runners.engine.statistics",
@@ -111,15 +110,15 @@ _LAZY = {
     "ExperimentConfig": "runners.config",
     "Frozen": "runners.engine.outer",
     "Gradient": "runners.engine.outer",
-    "Hook": "runners.views.outer_loops.hooks",
+    "Hook": "runners.views.outer_loops",
     "KeyedActFn": "runners.views.act_functions",
     "Lineup": "paxenv_agents.engine.lineup",
     "MemoryState": "paxenv_agents.types",
     "Observer": "runners.session.loop",
-    "OnPolicyRunner": "runners.views.on_policy.runner",
-    "OnlineRunner": "runners.views.outer_loops.outer_runner",
+    "OnPolicyRunner": "runners.views.on_policy",
+    "OnlineRunner": "runners.views.outer_loops",
     "OuterConfig": "runners.search.outer_options",
-    "OuterRunner": "runners.views.outer_loops.outer_runner",
+    "OuterRunner": "runners.views.outer_loops",
     "Outcome": "runners.session.outcome",
     "PPOMetricsHistory": "runners.views.functional",
     "PPOTrainState": "runners.views.functional",
@@ -147,7 +146,7 @@ _LAZY = {
     "play_episodes": "runners.session.evaluation",
     "play_trial": "paxenv_agents.engine.play",
     "prepare": "runners.planning.plan",
-    "register_algorithm": "runners.views.on_policy.setup",
+    "register_algorithm": "runners.views.on_policy",
     "replicate": "runners.engine.devices",
     "replicate_on_mesh": "runners.engine.placement",
     "run": "runners.launch",

@@ -9,26 +9,28 @@ DEFAULT_LEARNER = "PPO"
 
 @dataclasses.dataclass(frozen=True)
 class RunnerKind:
-    """What a runner is, to configs, plans, reports and the command line.
+    """A runner, as configs, plans, reports and the command line need it.
 
     Attributes:
         name: Its name in a config, and that of its command.
         does: What it does, to be read after its name.
-        help: What `paxrun NAME --help` says.
+        help: The text of `paxrun NAME --help`.
         trains: Whether anybody learns from one iteration to the next.
         evolves: Whether the iteration is a generation, in which agents are searched.
         endless: Whether player 1 alone learns, in play without an end, to whom the
             other players are a part of the game.
-        outer: Whether it is a loop one level above training, which trains agents to
-            evaluate them.
+        outer: Whether it is a loop one level above training, which trains agents in
+            order to evaluate them.
         section: The section of a config that it alone reads.
         only: Settings that it does not have, and the one value that they may have.
-        num_evaluations: Evaluations of a run whose config does not say how often; 0:
-            one at the end.
-        min_eval_games: Games of an evaluation, at least, unless the config says it.
-        base: What stands below a command line that names no experiment; None: the
-            default experiment, or the other game that is asked for.
-        words: What its command takes where neither a game nor an experiment is named.
+        num_evaluations: Number of evaluations of a run whose config gives no interval;
+            0: one at the end.
+        min_eval_games: Least number of games of an evaluation, unless the config gives
+            it.
+        base: The settings below a command line that names no experiment; None: those of
+            the default experiment, or of the game that is asked for.
+        words: The words that its command adds if neither a game nor an experiment is
+            named.
     """
 
     name: str
@@ -48,7 +50,7 @@ class RunnerKind:
 
     @property
     def needs_a_learner(self) -> bool:
-        """Whether there is nothing to do where no agent learns."""
+        """Whether a run without a learning agent has nothing to do."""
         return self.trains and not self.evolves
 
     def reads(self, section: str) -> bool:
@@ -65,7 +67,7 @@ KINDS = {
     for kind in (
         RunnerKind(
             "rl",
-            "trains everybody who learns",
+            "trains all agents that learn",
             """Train agents by reinforcement learning.
 
             EXPERIMENT is a stored one, such as ipd/ppo_v_tft (the default); `paxrun
@@ -101,8 +103,7 @@ KINDS = {
         ),
         RunnerKind(
             "sarl",
-            "trains player 1, to whom the others, who do not learn, are a part of the "
-            "game",
+            "trains player 1, while the others are a part of the game and do not learn",
             """Train one agent by reinforcement learning.
 
             Player 1 learns, in rollouts of agent1.n_steps steps of endless play; the

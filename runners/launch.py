@@ -5,7 +5,7 @@ import time
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import jax
 import numpy as np
@@ -14,16 +14,26 @@ from runners.config import ConfigError, load
 from runners.engine.devices import ensure_devices
 from runners.engine.program import CompiledProgram
 from runners.engine.statistics import estimates
-from runners.planning.plan import Plan, prepare
+from runners.planning.plan import INNER_BUDGET, Plan, prepare
 from runners.report import plots
+from runners.search.outer_options import OuterConfig, es_config
+from runners.search.space import unplanned
+from runners.session import models
 from runners.session.evaluation import play_once
-from runners.session.loop import Observer
-from runners.session.outcome import Ended, Outcome
-from runners.session.training import Training, program_of
+from runners.session.loop import Interval, Observer, Task
+from runners.session.outcome import Ended, Outcome, OuterOutcome
+from runners.session.training import Training, lie_in, position, program_of
 from runners.storage.jsonl import JsonLines, read_rows
+from runners.storage.metrics_log import open_metrics_log
 from runners.storage.places import check_ready, locked
 from runners.storage.run_dir import RunDir
 from runners.storage.sinks import START
+
+if TYPE_CHECKING:
+    from runners.views.outer_loops.es_runner import ESRunner
+    from runners.views.outer_loops.outer_runner import OnlineRunner
+
+Ending = TypeVar("Ending", Outcome, OuterOutcome)
 
 
 def run(
@@ -33,7 +43,7 @@ def run(
     observer: Observer | None = None,
     **settings: Any,
 ) -> Ended:
-    """Runs an experiment as `paxrun run` does, and returns what it came to.
+    """Runs an experiment as `paxrun run` does, and returns the outcome.
 
     Args:
         *words: As on the command line: the name of a stored experiment, and
@@ -42,8 +52,7 @@ def run(
         config_file: A YAML file.
         run_dir: The run's directory, which must be new or empty; None makes
             `exp/<experiment>/<time and seed>` in the working folder, as `paxrun` does.
-        observer: Who is told how it goes; None is silent, and what the user should
-            know becomes a warning.
+        observer: An observer of the run; None is silent, and notices become warnings.
         **settings: Settings by key, such as `num_envs=4` or
             `agent2={"name": "PPO", "learning_rate": 0.1}`; they win over words.
 
@@ -81,9 +90,9 @@ def run_plan(
     """Runs a plan of any runner and returns (outcome, run directory).
 
     Args:
-        plan: What to run.
+        plan: The plan.
         make_run_dir: Called once the program has been traced without a mistake.
-        observer: Who is told how it goes.
+        observer: An observer of the run.
 
     Raises:
         ConfigError: If the plan does not fit together, its directory cannot be written
@@ -101,9 +110,8 @@ def run_plan(
             return run_dir
 
         if plan.config.kind.outer:
-            from runners.views.outer_loops.from_plan import run_outer
-
-            return run_outer(plan, own_run_dir, observer)
+            runner = make_runner(plan, observer)
+            return _run_outer(plan, runner, own_run_dir(), observer)
         began = time.perf_counter()
         program = program_of(plan)
         try:
@@ -119,15 +127,15 @@ def resume_plan(
     observer: Observer | None = None,
     which: int | str = "latest",
 ) -> tuple[Ended, RunDir]:
-    """Goes on with a run in its own directory, bit for bit as if it had not stopped.
+    """Continues a run in its own directory, bit for bit as if it had not stopped.
 
     A run that was stopped before its first checkpoint begins again.
 
     Args:
-        plan: What the run was of.
+        plan: The plan of the run.
         run_dir: Its directory.
-        observer: Who is told how it goes.
-        which: From which checkpoint: a step, "latest" or "best".
+        observer: An observer of the run.
+        which: The checkpoint: a step, "latest" or "best".
 
     Raises:
         ConfigError: If the run has finished, is still running, cannot be written, or a
@@ -143,9 +151,8 @@ def resume_plan(
             )
         observer.on_start(run_dir)
         if plan.config.kind.outer:
-            from runners.views.outer_loops.from_plan import run_outer
-
-            return run_outer(plan, lambda: run_dir, observer, resume=which)
+            runner = make_runner(plan, observer)
+            return _run_outer(plan, runner, run_dir, observer, resume=which)
         began = time.perf_counter()
         program = program_of(plan)
         training = Training(plan, program, run_dir)
@@ -163,23 +170,31 @@ def _run(
     training: Training | None = None,
 ) -> tuple[Outcome, RunDir]:
     trains = plan.config.kind.trains
-    try:
+
+    def work() -> Outcome:
         what = "training" if trains else "evaluation"
         observer.on_compile(what)
         program.compile()
         compile_seconds = time.perf_counter() - began
         run_dir.write_meta(device=_device(), compile_seconds=round(compile_seconds, 3))
         observer.on_run(what)
-        if trains:
-            training = training or Training(plan, program, run_dir)
-            outcome = _train(training, observer, compile_seconds)
-        else:
-            outcome = _evaluate_only(plan, program, run_dir, compile_seconds)
+        if not trains:
+            return _evaluate_only(plan, program, run_dir, compile_seconds)
+        own = training or Training(plan, program, run_dir)
+        return _train(own, observer, compile_seconds)
+
+    return _ended(work, run_dir), run_dir
+
+
+def _ended(work: Callable[[], Ending], run_dir: RunDir) -> Ending:
+    """Returns what a run came to, and notes in its directory how it ended."""
+    try:
+        outcome = work()
     except BaseException:
         run_dir.fail()
         raise
     run_dir.finish("interrupted" if outcome.interrupted else "finished")
-    return outcome, run_dir
+    return outcome
 
 
 def _train(training: Training, observer: Observer, compile_seconds: float) -> Outcome:
@@ -258,3 +273,128 @@ def _draw(outcome: Outcome, run_dir: RunDir) -> None:
 def _device() -> str:
     device = jax.devices()[0]
     return f"{device.platform}: {device.device_kind}"
+
+
+# Outer loops.
+
+
+def make_runner(plan: Plan, observer: Observer) -> "OnlineRunner | ESRunner":
+    """Returns the `OnlineRunner` or `ESRunner` of a plan, before its first step.
+
+    Args:
+        plan: What to run.
+        observer: Told of what the runner warns.
+
+    Raises:
+        ConfigError: If something does not fit together.
+    """
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        try:
+            runner = _outer_runner(plan)
+        except ConfigError:
+            raise
+        except ValueError as error:
+            raise ConfigError(str(error)) from error
+    for warning in caught:
+        observer.on_notice(str(warning.message))
+    return runner
+
+
+def _outer_runner(plan: Plan) -> "OnlineRunner | ESRunner":
+    from runners.views.outer_loops.es_runner import ESRunner
+    from runners.views.outer_loops.outer_runner import OnlineRunner
+
+    config = plan.config
+    agent = unplanned(plan.experiment.slots[0].agent)
+    settings: dict[str, Any] = {
+        "num_envs": config.num_envs,
+        "eval_episodes": plan.num_eval_games,
+        "deterministic": config.deterministic,
+        "seed": config.seed,
+        "log_interval": config.log_interval or plan.steps_per_iteration,
+        "num_steps": config.total_timesteps,
+    }
+    if config.kind.reads("search"):
+        search = {INNER_BUDGET: config.total_timesteps, **config.search}
+        es = es_config(search, **settings)
+        runner = ESRunner(agent, plan.env, plan.params, es)
+    else:
+        online = OuterConfig(**settings)
+        runner = OnlineRunner(agent, plan.env, plan.params, online)
+    for state in models.load_models(plan).values():
+        params = jax.tree.map(lambda x: x[0], state.params)
+        runner.start_from(runner.agent.training_state.replace(params=params))
+    return runner
+
+
+def _run_outer(
+    plan: Plan,
+    runner: "OnlineRunner | ESRunner",
+    run_dir: RunDir,
+    observer: Observer,
+    resume: int | str | None = None,
+) -> tuple[OuterOutcome, RunDir]:
+    observer.on_compile("training")
+
+    def work() -> OuterOutcome:
+        run_dir.write_meta(status="running", device=_device())
+        return _train_outer(plan, runner, run_dir, observer, resume)
+
+    return _ended(work, run_dir), run_dir
+
+
+def _train_outer(
+    plan: Plan,
+    runner: "OnlineRunner | ESRunner",
+    run_dir: RunDir,
+    observer: Observer,
+    resume: int | str | None,
+) -> OuterOutcome:
+    began, config = time.perf_counter(), plan.config
+    session, program = runner.session, runner.session.program
+    lie_in(run_dir, session, plan)
+    total = getattr(runner.config, "iterations", plan.num_iterations)
+    with session.store, session.interruptible():  # type: ignore[union-attr]
+        if resume is not None:
+            session.restore_or_begin(resume)
+        begun = None if resume is None else position(plan, program)
+        before = session.seconds
+        with open_metrics_log(config, run_dir, begun) as log:
+
+            def on_row(iteration: int, steps: int, row: dict[str, float]) -> None:
+                times = {"time/seconds": round(session.seconds, 3)}
+                log.log(steps, iteration, {**row, **times})
+                observer.on_row(iteration, total, row)
+
+            runner.on_row, runner.non_finite = on_row, config.non_finite
+            session.flush = log.flush
+            if program.steps_per_iteration:
+                every = Interval(
+                    config.checkpoint_interval, program.steps_per_iteration
+                )
+                runner.tasks = (Task(every, lambda _: session.save()),)
+            train = runner.advance()
+            # What is saved is the state of training, before the last evaluation.
+            session.save()
+            observer.on_evaluate()
+            train, evaluation = runner.results(train)
+            done, steps = program.iteration, program.env_steps
+            flat = {k: v for k, v in evaluation.items() if not isinstance(v, dict)}
+            log.log_evaluation(steps, done, flat)
+            handle, path = runner.agent, run_dir.model(1)
+            models.save_weights(plan, 0, handle.params, path, agent=handle.agent)
+            log.log_models(run_dir.models)
+    outcome = OuterOutcome(
+        plan,
+        train,
+        evaluation,
+        before + time.perf_counter() - began,
+        interrupted=done < total,
+        run_dir=run_dir,
+    )
+    run_dir.write_results(outcome.as_dict())
+    if config.plot and config.kind.reads("search"):
+        rows = read_rows(run_dir.metrics)
+        plots.draw_fitness(run_dir.artifacts / "fitness.png", rows, plan.title)
+    return outcome

@@ -46,7 +46,7 @@ CHECKED = {
     "paxenv_agents.exact": ("games", "gradients", "proximal", "training"),
     "paxenv_agents.learners": ("losses", "lookahead", "minibatches"),
     "paxenv_agents.networks": ("actor_critic", "feed_forward", "recurrent"),
-    "runners.engine": ("inner_episodes", "metric_names", "statistics"),
+    "runners.engine": ("metric_names", "statistics"),
     "runners.search": ("algorithms",),
 }
 install_import_hook("paxenv", "array_checks.checked")

@@ -10,8 +10,7 @@ from paxenv_agents.agent import Agent
 from paxenv_agents.engine.lineup import Slot
 from paxenv_agents.engine.play import summed_scan
 from paxenv_agents.types import TrainingState
-from runners.engine.experiment import Experiment
-from runners.engine.lanes import play_trials
+from runners.engine.experiment import Experiment, play_trials
 from runners.engine.population import Population, play_population
 from runners.search.evolution import Evolution
 from runners.search.options import ESOptions
@@ -64,4 +63,4 @@ def generation(made, params, solutions, e=0):
         for agent, numbers in zip(state.agents, solutions, strict=True)
     )
     one = functools.partial(play_trials, made, state, scan=summed_scan)
-    return play_population(made, members, one)
+    return play_population(made.outer, made.slots, members, one)

@@ -24,7 +24,11 @@ def test_every_public_name_is_there(package):
 
 @pytest.mark.parametrize("name", ["on_policy", "functional", "outer_loops"])
 def test_the_views_are_attributes_of_the_package(name):
-    assert getattr(runners, name) is importlib.import_module(f"runners.views.{name}")
+    view = importlib.import_module(f"runners.views.{name}")
+    assert getattr(runners, name) is view
+    offered = getattr(view, "__all__", ("train_ppo", "train_dqn", "train_sac"))
+    for own in offered:
+        assert getattr(view, own) is getattr(runners, own)
 
 
 def test_help_of_runners_names_everything():

@@ -21,24 +21,22 @@ class GymnasiumEnv(  # pyright: ignore[reportIncompatibleVariableOverride]
 
     An episode is a trial: `num_outer_steps` inner episodes. Its trajectory is that of
     `paxenv.replay(*env.unwrapped.native, seed, 0, actions)`. A `reset` without a seed
-    goes on to the next trial of the seed, also in the middle of one.
+    opens the next trial of the seed, also in the middle of a trial.
 
-    `info` holds what the native step says of itself, with `opponent_action` and all
-    players' `rewards` where there are opponents; `info["valid"]` is False at a reset,
-    where the rest is zeros.
-    `info["inner_terminated"]` and `info["inner_truncated"]` say how the inner episode
-    ended, `info["inner_done"]` that it did. The
-    step that ends the trial adds `info["episode_metrics/..."]`: all players'
-    `returns`, sums of the metrics, and the game's statistics (NaN: nothing was
-    counted). What a step says by itself is under `info["metrics/..."]`. With
-    `info="nested"` both are dictionaries.
+    `info` holds the entries of the native info, with `opponent_action` and all players'
+    `rewards` where there are opponents; `info["valid"]` is False at a reset, where the
+    rest is zeros. `info["inner_terminated"]` and `info["inner_truncated"]` say how the
+    inner episode ended, `info["inner_done"]` that it did. The step that ends the trial
+    adds `info["episode_metrics/..."]`: all players' `returns`, sums of the metrics, and
+    the game's statistics (NaN: nothing was counted). Metrics of a single step are under
+    `info["metrics/..."]`. With `info="nested"` both are dictionaries.
 
     Args:
         game_id: Id of the game, such as `"IPD"`.
-        player: Our seat, from 0.
+        player: The seat that the caller plays, from 0.
         opponent: Who plays the other seats; see
             `paxenv_agents.opponents.make_single_player`.
-        opponent_learns: Whether it learns within the trial.
+        opponent_learns: Whether the opponent learns within the trial.
         info: `"flat"` for info without dictionaries inside, or `"nested"`.
         render_mode: None, `"rgb_array"` or `"ansi"`.
         **options: Options of the game; see `paxenv.make`.

@@ -45,14 +45,14 @@ def with_max_cycles(cycles: int | None, options: dict[str, Any]) -> dict[str, An
 
 
 class HasHorizon:
-    """An environment of Gymnasium whose spec says after how many steps time is up."""
+    """An environment of Gymnasium whose spec states its time limit."""
 
     native: tuple[Any, Any]
     _spec: EnvSpec | None = None
 
     @property
     def spec(self) -> EnvSpec | None:
-        """Gymnasium's spec, with the steps after which time is up."""
+        """Gymnasium's spec, with the number of steps of the time limit."""
         return self._spec
 
     @spec.setter
@@ -61,10 +61,10 @@ class HasHorizon:
 
 
 def _with_horizon(spec: EnvSpec | None, env: Any) -> EnvSpec | None:
-    """Returns a copy of a Gymnasium spec that says after how many steps time is up.
+    """Returns a copy of a Gymnasium spec that states the time limit.
 
-    A game whose horizon is an end of its own has no such number. Whoever makes the
-    environment again from the spec gets a `TimeLimit` that cuts at the same step.
+    A game whose horizon is an end of its own has no such number. An environment that is
+    made again from the spec has a `TimeLimit` that truncates at the same step.
     """
     if spec is None or env.horizon != "truncate" or spec.max_episode_steps is not None:
         return spec

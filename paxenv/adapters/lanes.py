@@ -38,7 +38,7 @@ class Totals(struct.PyTreeNode):
     """Statistics of a trial so far.
 
     Attributes:
-        sums: Sums over steps of what each transition says by itself.
+        sums: Sums over steps of rewards and of the metrics of each transition.
         metrics: The game's own accumulator.
     """
 
@@ -73,7 +73,7 @@ class Transition(NamedTuple):
         obs: Observations after the step.
         rewards: Rewards of the step.
         terminated: Whether the trial ended by the game's rules.
-        truncated: Whether it was cut by time.
+        truncated: Whether the time limit ended the trial.
         info: The native info, without `NATIVE_ONLY`; zeros where no step was made.
     """
 
@@ -85,7 +85,7 @@ class Transition(NamedTuple):
 
 
 class Ending(NamedTuple):
-    """What the step led to and said before the next trial was opened in it.
+    """End of a trial in a step that then opened the next trial.
 
     Attributes:
         obs: The final observations.

@@ -1,4 +1,4 @@
-"""A few arrays for many: each array that crosses a call costs microseconds."""
+"""Packs many arrays into few, as each one that crosses a call costs microseconds."""
 
 import dataclasses
 from typing import Any

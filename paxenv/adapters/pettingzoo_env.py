@@ -22,9 +22,9 @@ class PettingZooEnv(StaysUnforked, ParallelEnv):
 
     Agents are `"player_0"`, `"player_1"`, ... An episode is a trial, its trajectory
     that of `paxenv.replay(*env.native, seed, 0, actions)`. A `reset` without a seed
-    goes on to the next trial of the seed, also in the middle of one. All agents have
-    the same info, as in `GymnasiumEnv`, with `episode_metrics/...` at all times, 0
-    until the trial has ended: TorchRL reads the same entries at every step.
+    opens the next trial of the seed, also in the middle of a trial. All agents have the
+    same info, as in `GymnasiumEnv`, with `episode_metrics/...` at all times, 0 until
+    the trial has ended: TorchRL reads the same entries at every step.
 
     Args:
         game_id: Id of the game, such as `"CoinGame"`.
@@ -133,7 +133,7 @@ class PettingZooEnv(StaysUnforked, ParallelEnv):
         return joined_space([self.native[0].observation_space(p) for p in seats])
 
     def state(self) -> Num[np.ndarray, " features"]:
-        """Returns what all players see, in one vector, for critics of all of them.
+        """Returns all players' observations in one vector, for centralised critics.
 
         The players' observations follow each other in player order, each flattened;
         an index is one number. Also after the end of a trial.

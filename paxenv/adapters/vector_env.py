@@ -37,10 +37,10 @@ class GymnasiumVectorEnv(  # pyright: ignore[reportIncompatibleVariableOverride]
     Args:
         game_id: Id of the game, such as `"IPD"`.
         num_envs: The number of lanes.
-        player: Our seat, from 0.
+        player: The seat that the caller plays, from 0.
         opponent: Who plays the other seats; see
             `paxenv_agents.opponents.make_single_player`.
-        opponent_learns: Whether it learns within the trial.
+        opponent_learns: Whether the opponent learns within the trial.
         autoreset_mode: When the next trial is opened, as an `AutoresetMode` or its
             value: in the step after the end (`"NextStep"`), whose action is ignored;
             in the step of the end (`"SameStep"`), with the last observation and info
@@ -50,7 +50,7 @@ class GymnasiumVectorEnv(  # pyright: ignore[reportIncompatibleVariableOverride]
             stay on the device, where `final_obs`, `final_info` and `episode_metrics`
             are whole arrays and their masks tell which lanes count.
         info: `"flat"` for info without dictionaries inside, or `"nested"`.
-        max_episode_steps: Steps of a trial, another way to say `num_inner_steps`.
+        max_episode_steps: Steps of a trial, another name of `num_inner_steps`.
         render_mode: None, `"rgb_array"` or `"ansi"`.
         **options: Options of the game; see `paxenv.make`.
 

@@ -1,4 +1,4 @@
-"""Chance in the coin game: the numbers of one opening and one step, from few words."""
+"""Random numbers of the coin game: those of an opening and a step, from few words."""
 
 import jax.numpy as jnp
 from jaxtyping import Array, Key, UInt32

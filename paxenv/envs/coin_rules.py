@@ -1,7 +1,7 @@
 """Rules of the coin game: boards and one transition, all of it pure.
 
-Everything random enters as `Draws`, so a game recorded elsewhere can be replayed by
-writing down what chance did in it.
+All random numbers are arguments, as `Draws`, so a game recorded elsewhere can be
+replayed by writing down its draws.
 """
 
 import dataclasses
@@ -100,7 +100,7 @@ class Board(NamedTuple):
 
 
 class Draws(NamedTuple):
-    """What chance does at an opening and in a step; int32 scalars.
+    """The random numbers of an opening and of a step; int32 scalars.
 
     A coin that appears goes to the first of its candidates without a player, or to
     the only candidate under `spawn="any"`. Candidates are distinct, so three are
@@ -141,7 +141,7 @@ def transition(
 
     Args:
         rules: The options.
-        draws: What chance does.
+        draws: The random numbers.
         board: The board before.
         actions: Red's and blue's action, int32 scalars; one outside [0, 5) stays.
 

@@ -69,7 +69,7 @@ class InfiniteMatrixGame(Environment):
     Action:
         `Box(-20, 20, (5,), float32)`: logits of cooperating after CC, CD, DC, DD, as
         the player sees them, and at START. At 20 the probability is within 2.1e-9 of
-        1. Larger logits are natively taken as they are.
+        1. The native functions accept larger logits as they are.
 
     Reward:
         The normalised value `(1 - gamma) * sum_t gamma^t r_t`, in the payoff's unit.
@@ -180,7 +180,7 @@ def memory_one_values(
             action first.
         p0: Its probability of cooperating in the first round.
         q: The same for player 2, as player 2 sees the states.
-        q0: Its first round.
+        q0: Its probability of cooperating in the first round.
         payoff: `[4, 2]` with rows CC, CD, DC, DD, or `[2, 2, 2]`.
         gamma: Discount in [0, 1). Outside, a concrete number is refused and a traced
             one gives NaN.

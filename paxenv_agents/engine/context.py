@@ -1,4 +1,4 @@
-"""What a privileged learner is told beyond its own experience."""
+"""Information that a privileged learner gets beyond its own experience."""
 
 import dataclasses
 import functools
@@ -15,7 +15,7 @@ from paxenv_agents.types import Sample, TrainingState
 
 
 class CoPlayer(NamedTuple):
-    """Who has a slot.
+    """The agent of a slot.
 
     Attributes:
         agent: The agent.
@@ -35,19 +35,19 @@ class CoPlayer(NamedTuple):
 )
 @dataclasses.dataclass(frozen=True)
 class Context:
-    """Who plays, by what rules, and games to try things out.
+    """The agents of a game, its rules, and a way to play further games.
 
     Engines make one inside their `vmap`, for agents with `privileges` only. It is a
-    pytree of what was played and by which states; the rules are static.
+    pytree of experience and training states; the rules are static.
 
     Attributes:
         lineup: The game and who sits where.
-        index: The slot that is told.
+        index: The slot of the learner that gets the context.
         params: The game's numbers.
         states: Training states before the boundary, in the order of the slots.
         samples: For each learning slot its part of what was just played.
         engine: `engine(lineup, params, states, key)` plays one inner episode.
-        opponent: Number of the opponent that this is about, 0 if there is only one.
+        opponent: Number of the opponent of this context, 0 if there is only one.
         axes: For each slot the axis of opponents of its state, where params, states
             and samples are of several opponents at once; None: of one.
     """
@@ -98,7 +98,7 @@ class Context:
             key: Consumed; game i gets a fold of its own.
             states: For each slot the training state that plays; None: its own.
             num_games: How many games; None: as many as the run plays at once.
-            agents: For each slot who plays it; None: who sits there.
+            agents: For each slot the agent that plays; None: the slot's own.
 
         Returns:
             For each learning slot a sample `[T, seats x games, ...]`, else None.
@@ -121,7 +121,7 @@ class Context:
         return self.engine(lineup, self.params, playing, key)
 
     def each(self, function: Callable[["Context"], Any]) -> Any:
-        """Returns `function(context)` for each opponent, leaves `[opponents, ...]`.
+        """Returns `function(context)` for each opponent; leaves are `[opponents, ...]`.
 
         A learner that has one training state against several opponents learns from all
         of them at once; the contexts that `function` gets are of one opponent.

@@ -1,12 +1,13 @@
-"""Episodes that have ended: sums from which means, extremes and shares are read."""
+"""Episodes that have ended, as sums that give means, extremes and shares."""
 
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 from flax import struct
-from jaxtyping import Array, Bool, Float, Int, Num
+from jaxtyping import Array, Bool, Float, Int, Num, PyTree
 
+from paxenv.environment import Environment
 from paxenv.metrics import equality, welfare
 
 
@@ -17,7 +18,7 @@ class Episodes(struct.PyTreeNode):
 
     Attributes:
         count: How many ended. int32.
-        truncated: How many of them were cut by time. int32.
+        truncated: How many of them a time limit ended. int32.
         length: Sum of their lengths in steps. int32.
         returns: Sum of their returns, `[..., P]`.
         lowest: The lowest return, inf if none ended, `[..., P]`.
@@ -41,7 +42,7 @@ class Episodes(struct.PyTreeNode):
 
 
 class InPlay(struct.PyTreeNode):
-    """What has been summed of an inner episode that goes on; one game.
+    """Sums over the steps so far of an inner episode of one game.
 
     Attributes:
         length: Steps so far. int32 scalar.
@@ -56,7 +57,7 @@ class InPlay(struct.PyTreeNode):
     log: Any
 
 
-def in_play(num_players: int, components: Any, log: Any) -> InPlay:
+def in_play(num_players: int, components: PyTree, log: PyTree) -> InPlay:
     """Returns the sums of an episode that has just opened.
 
     Args:
@@ -77,7 +78,7 @@ def in_play(num_players: int, components: Any, log: Any) -> InPlay:
 
 
 def with_step(
-    env: Any,
+    env: Environment,
     episode: InPlay,
     rewards: Float[Array, " players"],
     info: dict[str, Any],
@@ -87,8 +88,8 @@ def with_step(
     Args:
         env: The game, which says what is reported of a step (`Environment.logged`).
         episode: The sums so far.
-        rewards: What the step paid.
-        info: What else the step gave.
+        rewards: The rewards of the step.
+        info: The info of the step.
     """
     add = jnp.add
     return InPlay(
@@ -124,7 +125,7 @@ def ended(episode: InPlay, truncated: Bool[Array, "..."]) -> Episodes:
 
     Args:
         episode: Their sums, with any leading axes.
-        truncated: Whether they were cut by time, with the same axes.
+        truncated: Whether a time limit ended them, with the same axes.
     """
     returns, steps = episode.returns, jnp.maximum(episode.length, 1)
     return Episodes(

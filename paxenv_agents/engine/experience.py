@@ -1,4 +1,4 @@
-"""What a slot learns from: one player's record of a step, joined over its seats."""
+"""Experience of a slot: one player's record of a step, joined over its seats."""
 
 from typing import Any, NamedTuple
 
@@ -28,11 +28,11 @@ class Steps(NamedTuple):
 
 
 class Experience(NamedTuple):
-    """What one slot learns from: a sample and what comes after it.
+    """Experience of one slot: a sample, and the observations and memories after it.
 
     Attributes:
         sample: `[T, E, ...]`.
-        last_obs: What the seats see after the sample, `[E, ...]`.
+        last_obs: The seats' observations after the sample, `[E, ...]`.
         memory: The seats' memory after the sample, `[E, ...]`.
     """
 
@@ -50,16 +50,16 @@ def record(
     reward: Float[Array, " games"],
     before: MemoryState,
     next_obs: tuple[PyTree, ...],
-) -> Any:
+) -> dict[str, Any] | None:
     """Returns one role's part of a sample, None if its slot does not learn.
 
     Args:
         lineup: Who plays.
         params: The game's numbers.
-        role: Whose part.
-        obs: What its slot saw before it acted.
+        role: The role.
+        obs: The observation of its slot before it acted.
         acted: Its (action, memory after it).
-        reward: What it was paid.
+        reward: Its reward.
         before: Its memory before it acted.
         next_obs: What the step led to, for all players, as the game shows it.
     """
@@ -129,7 +129,7 @@ def assemble(
     records: list[dict[str, Any]],
     clock: dict[str, Bool[Array, "T games"]],
 ) -> Experience:
-    """Joins the seats of a slot into what it learns from.
+    """Joins the seats of a slot into its experience.
 
     Args:
         lineup: Who plays.

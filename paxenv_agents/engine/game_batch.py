@@ -1,4 +1,4 @@
-"""Games in play: how a batch of games opens, acts and crosses a boundary."""
+"""Games in play: how a batch of games opens, and how it crosses an inner end."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from paxenv import keys, spaces
 from paxenv.metrics import Accumulator
 from paxenv_agents.agent import Agent
 from paxenv_agents.engine.episodes import InPlay, in_play
-from paxenv_agents.engine.lineup import Lineup
+from paxenv_agents.engine.lineup import Lineup, game_params
 from paxenv_agents.types import MemoryState, TrainingState
 
 States = tuple[TrainingState, ...]
@@ -69,7 +69,7 @@ def open_games(
         memory = agent.batch_reset(memory, evaluates)
         seen = lineup.observed(role, as_tuple(lineup, obs)[p], params)
         memory = with_extras(agent, states[index], seen, memory)
-        numbers = lineup.game_params(params)
+        numbers = game_params(params)
         memories.append(agent.batch_observe_params(memory, numbers, seat))
     return GameBatch(
         env_state=env_state,
@@ -96,15 +96,27 @@ def cross_boundary(
     obs, env_state = jax.vmap(env.begin_episode, (0, 0, None))(
         begin_keys, batch.env_state, params
     )
-    memories = []
-    for (index, _), memory in zip(lineup.roles, batch.memories, strict=True):
-        agent = lineup.slots[index].agent
-        memories.append(agent.batch_end_inner(states[index], memory))
     return batch.replace(
         env_state=env_state,
         obs=as_tuple(lineup, obs),
-        memories=tuple(memories),
+        memories=across(lineup, states, batch.memories),
         episode=jax.tree.map(jnp.zeros_like, batch.episode),
+    )
+
+
+def across(
+    lineup: Lineup, states: States, memories: tuple[MemoryState, ...]
+) -> tuple[MemoryState, ...]:
+    """Returns the memories with which the next inner episode opens.
+
+    Args:
+        lineup: Who plays.
+        states: Training states in the order of the slots.
+        memories: In the order of `Lineup.roles`, leaves `[games, ...]`.
+    """
+    return tuple(
+        lineup.slots[index].agent.batch_end_inner(states[index], memory)
+        for (index, _), memory in zip(lineup.roles, memories, strict=True)
     )
 
 
@@ -160,12 +172,12 @@ def with_extras(
     return memory.replace(extras=extras)
 
 
-def as_tuple(lineup: Lineup, values: Any) -> tuple[Any, ...]:
+def as_tuple(lineup: Lineup, values: PyTree) -> tuple[PyTree, ...]:
     """Returns per-player values as a tuple; a one-player game has bare ones."""
     return (values,) if lineup.num_players == 1 else values
 
 
-def joint(values: tuple[Any, ...]) -> Any:
+def joint(values: tuple[PyTree, ...]) -> PyTree:
     """Returns per-player values as the game takes them: bare for one player."""
     return values[0] if len(values) == 1 else values
 

@@ -1,7 +1,7 @@
 """Co-players that learn within a trial, inside the step of a one-player game.
 
-What `play_trial` does with slots on the inner clock, one step at a time: whoever plays
-against them, in JAX or not, plays against learners.
+They do one step at a time what `play_trial` does with slots on the inner clock, so that
+any agent, written in JAX or not, can play against learners.
 """
 
 import dataclasses
@@ -15,14 +15,16 @@ from jaxtyping import Array, Bool, Key, PyTree
 
 from paxenv import keys
 from paxenv.environment import where
-from paxenv_agents.types import Sample
+from paxenv.single_player import SinglePlayer, SinglePlayerParams, SinglePlayerState
+from paxenv_agents.agent import Agent
+from paxenv_agents.types import Sample, TrainingState
 
 #: Folded into a co-player's key at the opening of a trial: its training state.
 TRAINING_STATE = 3
 
 
 class Learning(struct.PyTreeNode):
-    """What the co-players have become, and what they will learn from.
+    """The co-players' training states, and the experience for their next update.
 
     Attributes:
         states: Training states, in player order.
@@ -30,7 +32,7 @@ class Learning(struct.PyTreeNode):
             those that do not learn.
     """
 
-    states: tuple[Any, ...]
+    states: tuple[TrainingState, ...]
     samples: tuple[Sample | None, ...]
 
 
@@ -38,9 +40,9 @@ class Learning(struct.PyTreeNode):
 class LearningCoPlayers:
     """Lets the learners among co-players update at the end of every inner episode.
 
-    At the end of an inner episode: the value of what it was cut at, then the updates,
-    all from the states before it; `SinglePlayer` then takes the memories across. Every
-    trial begins afresh.
+    At the end of an inner episode the values after a time limit are computed, and then
+    the updates, all from the states before it; `SinglePlayer` then carries the memories
+    into the next one. Every trial begins anew.
 
     Attributes:
         afresh: For each co-player whether it begins a trial with a new training state,
@@ -49,7 +51,13 @@ class LearningCoPlayers:
 
     afresh: tuple[bool, ...]
 
-    def open(self, game: Any, key: Key[Array, ""], state: Any, params: Any) -> Learning:
+    def open(
+        self,
+        game: SinglePlayer,
+        key: Key[Array, ""],
+        state: SinglePlayerState,
+        params: SinglePlayerParams,
+    ) -> Learning:
         """Returns what a trial begins with.
 
         Args:
@@ -76,28 +84,28 @@ class LearningCoPlayers:
         )
         return Learning(tuple(states), samples)
 
-    def states(self, learning: Learning) -> tuple[Any, ...]:
+    def states(self, learning: Learning) -> tuple[TrainingState, ...]:
         """Returns the training states with which the co-players act."""
         return learning.states
 
     def learn(
         self,
-        game: Any,
-        before: Any,
-        after: Any,
-        actions: tuple[Any, ...],
-        rewards: tuple[Any, ...],
+        game: SinglePlayer,
+        before: SinglePlayerState,
+        after: SinglePlayerState,
+        actions: tuple[PyTree, ...],
+        rewards: tuple[PyTree, ...],
         info: dict[str, Any],
-    ) -> Any:
+    ) -> SinglePlayerState:
         """Returns the state after a step with the experience kept, and learnt from.
 
         Args:
             game: The `SinglePlayer`.
             before: Its state before the step.
             after: Its state after the step, before memories cross a boundary.
-            actions: What the co-players did.
-            rewards: What every player was paid.
-            info: What the game itself says of the step.
+            actions: The actions of the co-players.
+            rewards: The rewards of all players.
+            info: The game's own info of the step.
         """
         learning: Learning = before.learning
         states, samples = list(learning.states), list(learning.samples)
@@ -131,7 +139,7 @@ def opening_key(reset_key: Key[Array, ""], seat: int) -> Key[Array, ""]:
     return keys.fold_in(keys.player(keys.typed(reset_key), seat), TRAINING_STATE)
 
 
-def when(due: Bool[Array, ""], f: Callable[[Any], Any], args: Any) -> Any:
+def when(due: Bool[Array, ""], f: Callable[[PyTree], PyTree], args: PyTree) -> PyTree:
     """Returns `f(args)` where it is due, else the first parts of `args`, as many.
 
     One branch is run, also under one `vmap`: it asks whether it is due anywhere.
@@ -252,7 +260,7 @@ def _empty(game: Any, agent: Any, state: Any, obs: PyTree, memory: Any) -> Sampl
 
 
 def check(
-    agents: tuple[Any, ...], num_inner_steps: int, num_outer_steps: int, named: str
+    agents: tuple[Agent, ...], num_inner_steps: int, num_outer_steps: int, named: str
 ) -> None:
     """Raises ValueError if co-players cannot learn within the trials of a game.
 
@@ -260,7 +268,7 @@ def check(
         agents: The co-players.
         num_inner_steps: Steps of an inner episode.
         num_outer_steps: Inner episodes of a trial.
-        named: How the user calls them.
+        named: The users' name for them.
     """
     if not any(agent.learns for agent in agents):
         raise ValueError(

@@ -1,4 +1,4 @@
-"""Who plays whom: slots give agents to players, a lineup has a slot for each."""
+"""Who plays whom: slots seat agents, and a lineup has a slot for every player."""
 
 import dataclasses
 from collections.abc import Callable
@@ -10,8 +10,7 @@ from jaxtyping import Array, Bool, Int, Key, PyTree
 
 from paxenv import keys, scalars
 from paxenv.environment import Environment, native
-from paxenv.params import GameParams
-from paxenv.single_player import SinglePlayer
+from paxenv.single_player import SinglePlayerParams
 from paxenv_agents.agent import Agent
 
 CLOCKS = ("inner", "trial", "none")
@@ -19,7 +18,7 @@ CLOCKS = ("inner", "trial", "none")
 
 @dataclasses.dataclass(frozen=True)
 class Slot:
-    """Seats one agent, with one training state, at one or more players.
+    """Seats one agent, with one training state, as one or more players.
 
     The callables are compared by identity, so pass module-level functions or equal
     frozen objects: a new lambda is a new experiment and compiles again.
@@ -30,19 +29,19 @@ class Slot:
         clock: When it learns: `"inner"` after every inner episode, `"trial"` after
             the trial, which it sees as one sequence, or `"none"`. In a trial of one
             inner episode `"inner"` means `"trial"`.
-        per_opponent: Whether each opponent axis entry has a training state of its own;
-            otherwise all share one.
-        reset: When its training state starts afresh: `"never"`, `"trial"`, or every n
-            trials.
-        sampler: `sampler(key, hyper) -> hyper`, applied whenever it starts afresh.
+        per_opponent: Whether each opponent has a training state of its own; otherwise
+            all share one.
+        reset: When the slot gets a new training state: `"never"`, in every `"trial"`,
+            or in every n-th trial.
+        sampler: `sampler(key, hyper) -> hyper`, applied to every new training state.
         schedule: `schedule(hyper, k) -> hyper` before inner episode `k`, for as long
             as that episode lasts.
         observe: `observe(obs, params, game, player) -> obs`, what it sees of a game:
             `game` is the game's index among those it plays at once.
-        self_play_players: Self-play: it takes the places of these players, who belong
-            to other slots, in some of the games.
-        self_play_prob: `self_play_prob(e) -> probability` of that in trial `e`, drawn
-            independently for each game and each of these players.
+        self_play_players: Self-play: the agent takes the places of these players, who
+            belong to other slots, in some of the games.
+        self_play_prob: `self_play_prob(e)`, the probability of self-play in trial `e`,
+            drawn independently for each game and each of these players.
     """
 
     agent: Agent
@@ -86,7 +85,7 @@ class Slot:
 
     @property
     def reset_interval(self) -> int | None:
-        """Trials between two fresh starts, None for never."""
+        """Trials between two new training states, None for never."""
         if self.reset == "never":
             return None
         return 1 if self.reset == "trial" else int(self.reset)
@@ -151,6 +150,11 @@ class Lineup:
         return "trial" if self.env.num_outer_steps == 1 else slot.clock
 
     @property
+    def state_axes(self) -> tuple[int | None, ...]:
+        """For each slot the axis of opponents of its training state."""
+        return tuple(0 if slot.per_opponent else None for slot in self.slots)
+
+    @property
     def roles(self) -> tuple[tuple[int, int], ...]:
         """Pairs (slot, player): each player's own slot, then the slots of self-play."""
         own = tuple((self.slot_of(p), p) for p in range(self.num_players))
@@ -192,16 +196,12 @@ class Lineup:
     def key_player(self, player: int) -> int:
         """Returns the number by which a player's keys are folded.
 
-        It is the player's in the whole game: `SinglePlayer` shows one player of a game
-        whose other players fold keys too.
+        It is the player's number in the whole game: `SinglePlayer` shows one player of
+        a game whose other players fold keys too.
         """
         return getattr(self.env, "player", player)
 
-    def game_params(self, params: PyTree) -> GameParams:
-        """The numbers of the whole game, where `params` also hold who plays in it."""
-        return game_params(self.env, params)
-
-    def observed(self, role: int, obs: PyTree, params: PyTree) -> Any:
+    def observed(self, role: int, obs: PyTree, params: PyTree) -> PyTree:
         """Returns what the slot of a role sees of observations `[games, ...]`."""
         index, player = self.roles[role]
         observe = self.slots[index].observe
@@ -211,6 +211,6 @@ class Lineup:
         return jax.vmap(observe, in_axes=(0, None, 0, None))(obs, params, games, player)
 
 
-def game_params(env: Any, params: Any) -> Any:
-    """Returns the numbers of the whole game, also for a seat that is shown alone."""
-    return params.game if isinstance(env, SinglePlayer) else params
+def game_params(params: PyTree) -> PyTree:
+    """Returns a game's own numbers, where `params` also hold who plays in it."""
+    return params.game if isinstance(params, SinglePlayerParams) else params

@@ -4,11 +4,11 @@ import dataclasses
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, Key, Num, PyTree
+from jaxtyping import Array, Float, Int, Key, PyTree
 
 from paxenv import keys, spaces
 from paxenv_agents.agent import Agent
-from paxenv_agents.types import KeyLike, MemoryState, TrainingState
+from paxenv_agents.types import Acted, KeyLike, MemoryState, TrainingState
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,9 +81,7 @@ class OneOf(Agent):
         )
         return memory.replace(extras={**memory.extras, "memories": memories})
 
-    def policy(
-        self, state: TrainingState, obs: PyTree, memory: MemoryState
-    ) -> tuple[Num[Array, "*action"], TrainingState, MemoryState]:
+    def policy(self, state: TrainingState, obs: PyTree, memory: MemoryState) -> Acted:
         shape, dtype = self.action_space.shape, spaces.dtype_of(self.action_space)
         actions, memories = [], []
         for i, member in enumerate(self.members):

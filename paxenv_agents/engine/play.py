@@ -68,8 +68,9 @@ def play_trial(
 ) -> Trial:
     """Plays trial number `e` of every lane, with inner-clock updates in between.
 
-    At the end of an inner episode: values of cut episodes, then the updates of all
-    inner-clock slots from the states before the boundary, then memories cross it.
+    At the end of an inner episode the values after time limits are computed, then all
+    inner-clock slots update from the states before the end, and then the memories are
+    carried into the next episode.
 
     Args:
         lineup: The game and who plays it.
@@ -119,7 +120,7 @@ def play_trial(
 def play_fresh(
     lineup: Lineup, params: PyTree, states: States, key: Key[Array, ""]
 ) -> tuple[Sample | None, ...]:
-    """Opens games of their own, plays one inner episode and returns what it taught.
+    """Opens new games, plays one inner episode in them and returns the samples.
 
     The engine of `Context.play`.
 
@@ -132,8 +133,7 @@ def play_fresh(
     Returns:
         For each learning slot a sample of one whole episode, else None.
     """
-    games = jnp.arange(lineup.num_games)
-    lane_keys = jax.vmap(jax.random.fold_in, (None, 0))(key, games)
+    lane_keys = keys.folds(key, lineup.num_games)
     episode_keys = jax.vmap(keys.episode, (0, None))(lane_keys, 0)
     batch = open_games(lineup, params, states, episode_keys)
     batch, steps = play_episode(lineup, params, states, batch, episode_keys)
@@ -151,7 +151,12 @@ def samples_of(
 
 
 def context_of(
-    lineup: Lineup, index: int, params: Any, states: States, samples: Any, **fields: Any
+    lineup: Lineup,
+    index: int,
+    params: PyTree,
+    states: States,
+    samples: tuple[Sample | None, ...],
+    **fields: Any,
 ) -> dict[str, Context]:
     """Returns the keyword `context` of a slot's update, nothing for most agents.
 
@@ -160,7 +165,7 @@ def context_of(
         index: The slot that is about to update.
         params: The game's numbers.
         states: Training states before the boundary.
-        samples: For each learning slot what it has played.
+        samples: For each learning slot its experience.
         **fields: More fields of the `Context`.
     """
     if not lineup.slots[index].agent.privileges:
@@ -193,12 +198,7 @@ def play_episode(
     def step(batch: GameBatch, nothing: None) -> tuple[GameBatch, Steps]:
         del nothing
         step_keys = jax.vmap(keys.step)(episode_keys, batch.env_state.t)
-
-        def step_games(env_state: Any, actions: Any) -> Any:
-            step_env = jax.vmap(env.step_inner, in_axes=(0, 0, 0, None))
-            return step_env(step_keys, env_state, actions, params)
-
-        played = play_step(lineup, params, states, batch, step_keys, step_games)
+        played = play_step(lineup, params, states, batch, step_keys, env.step_inner)
         info = played.info
         after = counted(lineup, batch, played).replace(
             env_state=played.env_state,
@@ -251,7 +251,7 @@ def _scheduled(lineup: Lineup, states: States, k: jax.Array) -> States:
 
 
 class Running(NamedTuple):
-    """What is kept of the episodes of a trial, whatever their number.
+    """Sums over the episodes of a trial, of one size whatever their number.
 
     Attributes:
         total: Over all of them.

@@ -1,7 +1,7 @@
-"""One step of a batch of games: everybody acts, the games move, what came is kept.
+"""One step of a batch of games: all roles act, the games move, records are kept.
 
-Who scans over steps decides what a step of the game is (within an inner episode, or
-on into the next trial) and what becomes of games that have ended.
+The scan over steps decides how a game steps (within an inner episode, or on into the
+next trial) and what happens to games that have ended.
 """
 
 import functools
@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Key
+from jaxtyping import Array, Key, PyTree
 
 from paxenv_agents.engine.episodes import with_step
 from paxenv_agents.engine.experience import record
@@ -21,7 +21,6 @@ from paxenv_agents.engine.game_batch import (
     as_tuple,
     chosen,
     joint,
-    where_games,
 )
 from paxenv_agents.engine.lineup import Lineup
 from paxenv_agents.types import MemoryState
@@ -31,15 +30,16 @@ class Step(NamedTuple):
     """What happened in one step of all games.
 
     Attributes:
-        seen: What each role saw, in the order of `Lineup.roles`, leaves `[games, ...]`.
+        seen: Each role's observation, in the order of `Lineup.roles`, leaves
+            `[games, ...]`.
         taken: Each role's action, `[games, ...]`.
         memories: Each role's memory after it.
         actions: The players' actions as the game takes them.
-        obs: What the step led to, a tuple in player order.
+        obs: The observations after it, a tuple in player order.
         env_state: The games' states after it.
-        rewards: What it paid, a tuple in player order, `[games]` each.
+        rewards: Its rewards, a tuple in player order, `[games]` each.
         done: Whether the trial ended with it, bool `[games]`.
-        info: What else the game gave.
+        info: Its info.
     """
 
     seen: tuple[Any, ...]
@@ -55,13 +55,13 @@ class Step(NamedTuple):
 
 def play_step(
     lineup: Lineup,
-    params: Any,
+    params: PyTree,
     states: States,
     batch: GameBatch,
     step_keys: Key[Array, " games"],
-    step_games: Callable[[Any, Any], Any],
+    step_game: Callable[..., Any],
 ) -> Step:
-    """Lets every role act, and the games answer; changes nothing.
+    """Returns one step: every role acts, then the games move.
 
     Args:
         lineup: The game and who plays it.
@@ -69,8 +69,7 @@ def play_step(
         states: Training states in the order of the slots.
         batch: The games before the step.
         step_keys: The games' keys of this step, `[games]`; only folded.
-        step_games: From the games' states and the players' actions to what
-            `Environment.step` returns, with a leading axis of games.
+        step_game: A step of one game, such as `Environment.step` or `step_inner`.
     """
     seen = tuple(
         lineup.observed(role, batch.obs[player], params)
@@ -84,7 +83,9 @@ def play_step(
         strict=True,
     )
     actions = joint(chosen(lineup, batch, list(taken)))
-    obs, env_state, rewards, done, info = step_games(batch.env_state, actions)
+    obs, env_state, rewards, done, info = jax.vmap(step_game, (0, 0, 0, None))(
+        step_keys, batch.env_state, actions, params
+    )
     return Step(
         seen=seen,
         taken=taken,
@@ -112,18 +113,18 @@ def counted(lineup: Lineup, batch: GameBatch, step: Step) -> GameBatch:
 
 def records(
     lineup: Lineup,
-    params: Any,
+    params: PyTree,
     batch: GameBatch,
     step: Step,
-    next_obs: tuple[Any, ...],
-) -> tuple[Any, ...]:
+    next_obs: tuple[PyTree, ...],
+) -> tuple[dict[str, Any] | None, ...]:
     """Returns each role's part of a sample, None for slots that do not learn.
 
     Args:
         lineup: Who plays.
         params: The game's numbers.
         batch: The games before the step.
-        step: What happened.
+        step: The step.
         next_obs: What the step led to before anything was opened anew, for all players.
     """
     return tuple(
@@ -134,24 +135,3 @@ def records(
         )
         for role, (_, player) in enumerate(lineup.roles)
     )
-
-
-def across(
-    lineup: Lineup,
-    states: States,
-    memories: tuple[MemoryState, ...],
-    inner_done: Bool[Array, " games"],
-) -> tuple[MemoryState, ...]:
-    """Returns the memories with the boundary behind them in games that met one.
-
-    Args:
-        lineup: Who plays.
-        states: Training states in the order of the slots.
-        memories: In the order of `Lineup.roles`, leaves `[games, ...]`.
-        inner_done: Which games ended an inner episode, bool `[games]`.
-    """
-    crossed = []
-    for (index, _), memory in zip(lineup.roles, memories, strict=True):
-        ended = lineup.slots[index].agent.batch_end_inner(states[index], memory)
-        crossed.append(where_games(inner_done, ended, memory))
-    return tuple(crossed)

@@ -22,18 +22,19 @@ from paxenv_agents.engine.experience import Experience, assemble
 from paxenv_agents.engine.game_batch import (
     GameBatch,
     States,
+    across,
     as_tuple,
     batched,
     open_games,
     where_games,
 )
 from paxenv_agents.engine.lineup import Lineup
-from paxenv_agents.engine.step import across, counted, play_step, records
+from paxenv_agents.engine.step import counted, play_step, records
 from paxenv_agents.types import Stats
 
 
 class Rollout(NamedTuple):
-    """What was played between two updates.
+    """The play between two updates.
 
     Attributes:
         states: The training states, as they were.
@@ -84,8 +85,8 @@ def play_steps(
     """Plays `num_steps` steps in every game.
 
     The games' own statistics start at 0 with each rollout; the sums of an inner
-    episode go on from the one before. At the end of an inner episode: the value of
-    what it was cut at, then the memories cross the boundary.
+    episode go on from the one before. At the end of an inner episode the value after a
+    time limit is computed, and then the memories are carried into the next one.
 
     Args:
         lineup: The game and who plays it.
@@ -136,12 +137,8 @@ def _step(
     env, before = lineup.env, batch.env_state
     episode_keys = jax.vmap(keys.episode)(before.lane_key, before.e)
     step_keys = jax.vmap(keys.step)(episode_keys, before.env.t)
-
-    def step_games(env_state: Any, actions: Any) -> Any:
-        step_env = jax.vmap(AutoResetWrapper(env).step, in_axes=(None, 0, 0, None))
-        return step_env(None, env_state, actions, params)
-
-    played = play_step(lineup, params, states, batch, step_keys, step_games)
+    step_game = AutoResetWrapper(env).step
+    played = play_step(lineup, params, states, batch, step_keys, step_game)
     info, done = played.info, played.done
     final_obs = as_tuple(lineup, info["final_obs"])
     clock = {
@@ -165,7 +162,9 @@ def _step(
     after = after.replace(
         env_state=played.env_state,
         obs=played.obs,
-        memories=across(lineup, states, played.memories, info["inner_done"]),
+        memories=where_games(
+            info["inner_done"], across(lineup, states, played.memories), played.memories
+        ),
         metrics=metrics.replace(carry=where_games(done, carry, metrics.carry)),
         episode=_opened(episode, info["inner_done"]),
     )

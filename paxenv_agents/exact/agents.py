@@ -2,13 +2,13 @@
 
 import abc
 import dataclasses
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import gymnasium
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, Key, Num, PyTree
+from jaxtyping import Array, Float, Int, Key, PyTree
 
 from paxenv import payoffs, spaces
 from paxenv.environment import Environment
@@ -25,15 +25,18 @@ from paxenv.options import (
 from paxenv.params import as_floats
 from paxenv_agents import structure
 from paxenv_agents.exact import gradients, proximal, training
-from paxenv_agents.exact.games import Params, Values, memory_one
+from paxenv_agents.exact.games import memory_one
+from paxenv_agents.exact.training import Method
 from paxenv_agents.learners.learner import Learner
 from paxenv_agents.registry import PairingError
 from paxenv_agents.types import (
+    Acted,
     Hyperparameters,
     KeyLike,
     MemoryState,
     Sample,
     Stats,
+    Terms,
     TrainingState,
 )
 
@@ -56,11 +59,11 @@ class ExactConfig:
 
     learning_rate: Weight = option(
         1.0,
-        "Rate of the own steps, delta. It belongs to the sum of discounted rewards, "
-        "not to the mean.",
+        "Step size delta of the agent's own steps, for values that are sums of "
+        "discounted rewards and not means.",
     )
     init_scale: Weight = option(
-        1.0, "Standard deviation of the logits at first; what is learnt depends on it."
+        1.0, "Standard deviation of the first logits; the outcome depends on it."
     )
 
     def __post_init__(self) -> None:
@@ -78,18 +81,20 @@ class ExactLearner(Learner, abc.ABC):
     one step, and T trials of one step are the same numbers.
 
     * `state.params` are the logits with which every game of a trial opens.
-    * `memory.hidden` holds the logits that this game has come to, whether there are
-      any, and whether the next observation is of a pair that this game has played.
+    * `memory.hidden` holds the current logits of this game, a flag for whether there
+      are any, and a flag for whether the next observation is of a pair that this game
+      has played.
     * `memory.extras` holds the payoff, the own column first, and the discount, as
       `observe_params` was told them.
-    * `update` steps on from the last pair, and takes the mean over the games.
+    * `update` takes the step from the last pair, and the mean over the games.
 
-    The own logits are never inferred from probabilities. The other's are, because
-    its look-ahead steps are taken in logits; beyond 16 or so a probability in float32
-    says no more than that the logit is large, and beyond 20 it is taken for 20.
+    Its own logits are never inferred from probabilities. Those of the other player are,
+    because look-ahead steps are taken in logits. Beyond a logit of about 16 a float32
+    probability says only that the logit is large, and larger logits than 20 are taken
+    as 20.
 
-    With `hyper["enabled"]` at 0 nothing is learnt, also within a game. A slot that
-    does not learn still adapts within an episode, and forgets it after the trial.
+    With `hyper["enabled"]` at 0 the agent does not learn, also within a game. A slot
+    that does not learn still adapts within an episode, and forgets it after the trial.
 
     Attributes:
         config: Static options.
@@ -103,8 +108,7 @@ class ExactLearner(Learner, abc.ABC):
     config: Any = ExactConfig()
     adapts: bool = True
 
-    config_class: ClassVar[Any] = ExactConfig
-    stores_hiddens: ClassVar[str] = "first"
+    hyper: ClassVar[tuple[str, ...]] = ("learning_rate",)
 
     def __post_init__(self) -> None:
         seat, action = self.observation_space, self.action_space
@@ -120,21 +124,21 @@ class ExactLearner(Learner, abc.ABC):
 
     @classmethod
     def for_seat(cls, env: Environment, player: int, **fields: Any) -> Self:
-        """In a game of one step an episode it does not adapt within one."""
+        """Returns the agent; it adapts only if an episode has several steps."""
         adapts = getattr(env, "num_inner_steps", 2) > 1
         return super().for_seat(env, player, **{"adapts": adapts, **fields})
 
     @abc.abstractmethod
-    def learnt(
-        self, hyper: Hyperparameters, values: Values, params: Params
-    ) -> Float[Array, " logits"]:
-        """Returns the own logits after one step.
+    def method(self, hyper: Hyperparameters) -> Method:
+        """Returns how the own logits are learnt, in the game of player 0's values.
 
         Args:
             hyper: Traced options; the own rate is 0 where nothing is to be learnt.
-            values: The game, un-normalised; player 0 is the learner.
-            params: (own logits, the other's).
         """
+
+    @property
+    def stores_hiddens(self) -> Literal["first"]:
+        return "first"
 
     @property
     def hidden_size(self) -> int:
@@ -149,10 +153,6 @@ class ExactLearner(Learner, abc.ABC):
         """Returns nothing: its steps need no memory."""
         del params
         return ()
-
-    def initial_hyper(self) -> Hyperparameters:
-        """Returns the traced options as the config sets them."""
-        return self.traced("learning_rate")
 
     def init_memory(
         self, key: Key[Array, ""], hidden: Float[Array, " H"]
@@ -190,9 +190,7 @@ class ExactLearner(Learner, abc.ABC):
         return memory.replace(extras=extras)
 
     @structure.compiled_method
-    def policy(
-        self, state: TrainingState, obs: PyTree, memory: MemoryState
-    ) -> tuple[Num[Array, "*action"], TrainingState, MemoryState]:
+    def policy(self, state: TrainingState, obs: PyTree, memory: MemoryState) -> Acted:
         """Learns from the last pair, if there is one, and plays the logits.
 
         The action is clipped to its Box; the logits are not.
@@ -217,9 +215,7 @@ class ExactLearner(Learner, abc.ABC):
         """Keeps the logits; the opening observation shows no pair to learn from."""
         return memory.replace(hidden=memory.hidden.at[SEEN].set(0.0))
 
-    def evaluate(
-        self, state: TrainingState, sample: Sample
-    ) -> tuple[Float[Array, "T E"], Float[Array, "T E"], Float[Array, "T E"]]:
+    def evaluate(self, state: TrainingState, sample: Sample) -> Terms:
         """Returns zeros: the policy draws nothing and estimates no value."""
         del state
         zeros = jnp.zeros_like(sample.behavior_log_probs)
@@ -267,7 +263,8 @@ class ExactLearner(Learner, abc.ABC):
         rate = jnp.where(learns, state.hyper["learning_rate"], 0.0)
         params = own, bounded_logits(obs[NUM_LOGITS:])
         values = memory_one(told["payoff"], told["gamma"])
-        after = self.learnt({**state.hyper, "learning_rate": rate}, values, params)
+        method = self.method({**state.hyper, "learning_rate": rate})
+        after = method(values, params, 0)
         return jnp.where(learns, after, own).astype(jnp.float32)
 
 
@@ -287,15 +284,13 @@ def bounded_logits(
 
 @dataclasses.dataclass(frozen=True)
 class NaiveExact(ExactLearner):
-    """Ascends its own value, as if the other stood still.
+    """Ascends its own value, as if the other player did not learn.
 
     Source: Foerster et al., LOLA (2018), section 3.
     """
 
-    def learnt(
-        self, hyper: Hyperparameters, values: Values, params: Params
-    ) -> Float[Array, " logits"]:
-        return training.naive(hyper["learning_rate"])(values, params, 0)
+    def method(self, hyper: Hyperparameters) -> Method:
+        return training.naive(hyper["learning_rate"])
 
 
 @documented
@@ -304,11 +299,11 @@ class LOLAExactConfig(ExactConfig):
     """Options of `LOLAExact`."""
 
     lookahead_rate: Weight = option(
-        1.0, "Rate of the step that the other is taken to make, eta."
+        1.0, "Step size eta of the step that the other player is expected to take."
     )
     form: Annotated[str, one_of(*gradients.FORMS)] = option(
         "taylor",
-        'Which published gradient: `"taylor"`, `"full"` or `"lookahead"`, see '
+        'Published form of the gradient: `"taylor"`, `"full"` or `"lookahead"`; see '
         "`paxenv_agents.exact.gradients.lola`.",
     )
 
@@ -322,18 +317,12 @@ class LOLAExact(ExactLearner):
 
     config: Any = LOLAExactConfig()
 
-    config_class: ClassVar[Any] = LOLAExactConfig
+    hyper: ClassVar[tuple[str, ...]] = ("learning_rate", "lookahead_rate")
 
-    def initial_hyper(self) -> Hyperparameters:
-        return self.traced("learning_rate", "lookahead_rate")
-
-    def learnt(
-        self, hyper: Hyperparameters, values: Values, params: Params
-    ) -> Float[Array, " logits"]:
-        method = training.lola(
+    def method(self, hyper: Hyperparameters) -> Method:
+        return training.lola(
             hyper["learning_rate"], hyper["lookahead_rate"], self.config.form
         )
-        return method(values, params, 0)
 
 
 @documented
@@ -342,13 +331,11 @@ class SOSConfig(ExactConfig):
     """Options of `SOS`."""
 
     lookahead_rate: Weight = option(
-        1.0, "Rate of the steps that everybody is taken to make."
+        1.0, "Step size of the steps that all players are expected to take."
     )
-    a: OpenShare = option(
-        0.5, "How far shaping may turn the joint direction, in (0, 1)."
-    )
+    a: OpenShare = option(0.5, "How far shaping may turn the joint direction.")
     b: OpenShare = option(
-        0.1, "Length of the joint naive gradient below which shaping fades, in (0, 1)."
+        0.1, "Norm of the joint naive gradient below which shaping fades."
     )
 
 
@@ -356,26 +343,20 @@ class SOSConfig(ExactConfig):
 class SOS(ExactLearner):
     """Stable Opponent Shaping: LOLA that stays where naive learning would stay.
 
-    Its share of shaping is that of two players who both learn like this.
+    Its share of shaping is computed as if both players learnt by SOS.
 
     Source: Letcher et al., Stable Opponent Shaping in Differentiable Games (2019).
     """
 
     config: Any = SOSConfig()
 
-    config_class: ClassVar[Any] = SOSConfig
+    hyper: ClassVar[tuple[str, ...]] = ("learning_rate", "lookahead_rate")
 
-    def initial_hyper(self) -> Hyperparameters:
-        return self.traced("learning_rate", "lookahead_rate")
-
-    def learnt(
-        self, hyper: Hyperparameters, values: Values, params: Params
-    ) -> Float[Array, " logits"]:
+    def method(self, hyper: Hyperparameters) -> Method:
         config = self.config
-        method = training.sos(
+        return training.sos(
             hyper["learning_rate"], hyper["lookahead_rate"], config.a, config.b
         )
-        return method(values, params, 0)
 
 
 @documented
@@ -383,15 +364,17 @@ class SOS(ExactLearner):
 class POLAConfig(ExactConfig):
     """Options of `POLA`; `paxenv_agents.exact.proximal.pola` explains the steps."""
 
-    learning_rate: float = option(0.3, "Rate of the outer ascent.")
-    init_scale: float = option(0.1, "Standard deviation of the logits at first.")
-    lookahead_rate: Weight = option(5.0, "Rate of the inner ascent.")
-    outer_beta: Weight = option(0.1, "Weight of the divergence from the own policy.")
-    inner_beta: Weight = option(
-        0.0, "Weight of the other's divergence from its policy."
+    learning_rate: float = option(0.3, "Step size of the outer ascent.")
+    init_scale: float = option(0.1, "Standard deviation of the first logits.")
+    lookahead_rate: Weight = option(5.0, "Step size of the inner ascent.")
+    outer_beta: Weight = option(
+        0.1, "Weight of the divergence from the agent's own policy before the update."
     )
-    outer_steps: Count = option(1000, "Steps of the outer ascent, at most.")
-    inner_steps: Count = option(1, "Steps of the inner ascent.")
+    inner_beta: Weight = option(
+        0.0, "Weight of the other player's divergence from its policy."
+    )
+    outer_steps: Count = option(1000, "Largest number of steps of the outer ascent.")
+    inner_steps: Count = option(1, "Number of steps of the inner ascent.")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -403,17 +386,12 @@ class POLA(ExactLearner):
 
     config: Any = POLAConfig()
 
-    config_class: ClassVar[Any] = POLAConfig
+    hyper: ClassVar[tuple[str, ...]] = (
+        *("learning_rate", "lookahead_rate", "outer_beta", "inner_beta"),
+    )
 
-    def initial_hyper(self) -> Hyperparameters:
-        return self.traced(
-            "learning_rate", "lookahead_rate", "outer_beta", "inner_beta"
-        )
-
-    def learnt(
-        self, hyper: Hyperparameters, values: Values, params: Params
-    ) -> Float[Array, " logits"]:
-        method = proximal.pola(
+    def method(self, hyper: Hyperparameters) -> Method:
+        return proximal.pola(
             hyper["learning_rate"],
             hyper["lookahead_rate"],
             outer_beta=hyper["outer_beta"],
@@ -421,4 +399,3 @@ class POLA(ExactLearner):
             outer_steps=self.config.outer_steps,
             inner_steps=self.config.inner_steps,
         )
-        return method(values, params, 0)

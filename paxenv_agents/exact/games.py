@@ -18,7 +18,7 @@ Values = Callable[[Params], Sequence[jax.Array]]
 
 
 def from_losses(*losses: Callable[[Params], Float[Array, ""]]) -> Values:
-    """Returns the game in which each player makes its own loss small.
+    """Returns the game in which each player minimises its own loss.
 
     Args:
         *losses: One function of all parameters for each player.
@@ -59,9 +59,9 @@ def memory_one(
     """Returns the infinitely repeated matrix game of two memory-one policies.
 
     Parameters are five logits of cooperating for each player, after CC, CD, DC, DD
-    with the own action first, and in the first round. The published learning rates
-    belong to the values that are not normalised: with `normalised` a gradient is
-    `1 - gamma` times as long and a product of two of them `(1 - gamma)^2` times.
+    with the own action first, and in the first round. Published learning rates hold for
+    values that are not normalised: with `normalised` a gradient is `1 - gamma` times as
+    long and a product of two of them `(1 - gamma)^2` times.
 
     Args:
         payoff: `[4, 2]` with rows CC, CD, DC, DD, or `[2, 2, 2]`.

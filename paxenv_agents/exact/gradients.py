@@ -1,8 +1,8 @@
 """Directions in which exact learners move: naive, look-ahead, LOLA, SOS.
 
 Every function returns the direction in which one player's parameters change at the rate
-`delta`. The look-ahead rate `eta` is that of the step which it takes the others to make
-on their own values.
+`delta`. `eta` is the rate of the step that it expects the others to take on their own
+values.
 """
 
 from typing import Any, NamedTuple
@@ -53,7 +53,7 @@ def derivatives(values: Values, params: Params) -> Derivatives:
 
 
 def naive(values: Values, params: Params, player: int) -> Float[Array, "..."]:
-    """Returns the gradient of the own value, everybody else fixed."""
+    """Returns the gradient of the own value with the other players fixed."""
     return gradient(values, player, player, params)
 
 
@@ -73,11 +73,11 @@ def look_ahead(
 
 
 def shaping(values: Values, params: Params, player: int) -> Float[Array, "..."]:
-    """Returns how the own parameters turn the others' steps in one's own favour.
+    """Returns the shaping term: how the own parameters change the others' steps.
 
         sum_j (grad_i grad_j V_j) grad_j V_i
 
-    All that shapes an opponent is in this term.
+    This term alone shapes opponents.
     """
     return _shaping(derivatives(values, params), player)
 
@@ -134,7 +134,7 @@ def sos(
     """Returns the direction of Stable Opponent Shaping: look-ahead plus p * shaping.
 
     The share p of the shaping term is one number for all players. It is less than 1
-    where shaping would turn everybody's look-ahead round, and falls to 0 at fixed
+    where shaping would reverse the joint look-ahead direction, and falls to 0 at fixed
     points of naive learning, which are then fixed points of SOS.
 
     Args:
@@ -143,7 +143,7 @@ def sos(
         player: Who learns.
         eta: Rate of the others' steps.
         a: How far shaping may turn the joint direction, in (0, 1).
-        b: Length of the joint naive gradient below which p shrinks, in (0, 1).
+        b: Norm of the joint naive gradient below which p shrinks, in (0, 1).
 
     Source: Letcher et al., Stable Opponent Shaping in Differentiable Games (2019),
     algorithm 1.

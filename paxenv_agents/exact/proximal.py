@@ -1,4 +1,4 @@
-"""POLA: steps measured by what they change in the policies, not in the parameters."""
+"""POLA: steps measured by the change of policies, not of parameters."""
 
 import functools
 from collections.abc import Callable
@@ -42,7 +42,7 @@ def pola(
 
         V_i(theta_i', theta_j'(theta_i')) - outer_beta * D(theta_i, theta_i')
 
-    where the others answer theta_i' by `inner_steps` gradient steps on
+    where the others respond to theta_i' by `inner_steps` gradient steps on
     V_j(theta_i', theta_j') - inner_beta * D(theta_j, theta_j'), through which the
     gradient goes. Both are solved by ascent. Where the ascent has converged, neither
     the rates nor the parametrisation of the policies matters. The defaults are the
@@ -86,12 +86,12 @@ def answers(
 ) -> Params:
     """Returns the parameters after the others' proximal steps; the player's own stay.
 
-    All others step at once, each to make its own value large without going far.
+    All others step at once; each ascends its own value, penalised by the divergence.
 
     Args:
         values: The game.
         params: Everybody's parameters.
-        player: Who stands still.
+        player: The player whose parameters stay.
         eta: Rate of the ascent.
         beta: Weight of the divergence from `params`.
         num_steps: Steps of the ascent; gradients go through them.

@@ -17,11 +17,11 @@ Method = Callable[[Values, Params, int], jax.Array]
 
 
 class Trained(NamedTuple):
-    """What a loop leaves.
+    """The results of a training.
 
     Attributes:
         params: Everybody's parameters after the last step.
-        values: What everybody gets after each step, `[steps, players]`.
+        values: The values of all players after each step, `[steps, players]`.
     """
 
     params: Params
@@ -99,14 +99,7 @@ def train(
 
 
 def _ascent(direction: Callable[..., jax.Array], delta: Scalar) -> Method:
-    return functools.partial(_ascended, direction, delta)
+    def learnt(values: Values, params: Params, player: int) -> jax.Array:
+        return params[player] + delta * direction(values, params, player)
 
-
-def _ascended(
-    direction: Callable[..., jax.Array],
-    delta: Scalar,
-    values: Values,
-    params: Params,
-    player: int,
-) -> jax.Array:
-    return params[player] + delta * direction(values, params, player)
+    return learnt

@@ -7,7 +7,7 @@ import gymnasium
 import jax
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Float, Key, Num, PyTree
+from jaxtyping import Array, Float, Key, PyTree
 
 from paxenv import keys, spaces
 from paxenv.options import Count, Positive, Share, documented, option
@@ -17,13 +17,7 @@ from paxenv_agents.learners.replay import Minibatch
 from paxenv_agents.networks import feed_forward
 from paxenv_agents.ops import categorical, policy_gradient
 from paxenv_agents.registry import PairingError
-from paxenv_agents.types import (
-    Hyperparameters,
-    KeyLike,
-    MemoryState,
-    Stats,
-    TrainingState,
-)
+from paxenv_agents.types import Acted, KeyLike, MemoryState, Stats, TrainingState
 
 
 @documented
@@ -34,28 +28,34 @@ class DQNConfig(OffPolicyConfig):
     All steps are environment steps over all games.
     """
 
-    epsilon_start: Share = option(1.0, "Share of random actions after the warm-up.")
-    epsilon_end: Share = option(0.02, "That share in the end.")
-    epsilon_steps: Count = option(5_000, "Steps of the line between the two.")
+    epsilon_start: Share = option(
+        1.0, "Share of random actions at the end of the warm-up."
+    )
+    epsilon_end: Share = option(0.02, "Share of random actions in the end.")
+    epsilon_steps: Count = option(
+        5_000, "Steps of the linear schedule between the two."
+    )
     double: bool = option(
-        True, "Whether the online network chooses the target's action."
+        True,
+        "Whether the online network chooses the action of the target (double DQN).",
     )
     huber_delta: Positive | None = option(
-        None, "Error beyond which the loss is straight; None: squared."
+        None, "Error beyond which the loss is linear; None: the loss is squared."
     )
     max_grad_norm: float | None = 10.0
 
 
 @dataclasses.dataclass(frozen=True)
 class DQN(OffPolicy):
-    """Learns action values from replay; acts greedily but for a share epsilon.
+    """Learns action values from replay, and acts epsilon-greedily.
 
     Loss: half the square of Q(s, a) - (r + gamma^n Q'(s', a*)), where a* is the online
-    network's choice (`double`) or the target's own. An end by time is no end: the value
-    of what it led to counts.
+    network's choice (`double`) or the target's own. A time limit is no end: the value
+    of the observation to which it led counts.
 
-    With `huber_delta` large errors count by their size. That is a median, which rare
-    ends do not move: where most steps are paid the same, values grow without end.
+    With `huber_delta` the loss grows linearly with large errors. It is then minimal at
+    a median, which rare ends do not move: where most steps have the same reward, values
+    grow without bound.
 
     Source: Mnih et al., Human-level control through deep reinforcement learning (2015);
     van Hasselt et al., Deep Reinforcement Learning with Double Q-learning (2016).
@@ -63,7 +63,7 @@ class DQN(OffPolicy):
 
     config: DQNConfig = DQNConfig()
 
-    config_class: ClassVar[type[OffPolicyConfig]] = DQNConfig
+    hyper: ClassVar[tuple[str, ...]] = (*OffPolicy.hyper, "epsilon_start")
     arithmetic: ClassVar[tuple[str, ...]] = ("epsilon_end", "epsilon_steps")
 
     def __post_init__(self) -> None:
@@ -76,6 +76,12 @@ class DQN(OffPolicy):
         """The number of actions."""
         return int(self.action_space.n)  # type: ignore[attr-defined]
 
+    @property
+    def _network(self) -> feed_forward.MLPActor:
+        return feed_forward.MLPActor(
+            self.num_actions, self.config.hidden_sizes, self.config.activation
+        )
+
     def action_values(
         self, params: PyTree, observations: PyTree
     ) -> Float[Array, "*batch A"]:
@@ -85,19 +91,13 @@ class DQN(OffPolicy):
             params: Those of one network.
             observations: `[..., *space]`.
         """
-        network = feed_forward.MLPActor(
-            self.num_actions, self.config.hidden_sizes, self.config.activation
-        )
         values: Any = feed_forward.apply(
-            network, params, observations, self.observation_space
+            self._network, params, observations, self.observation_space
         )
         return values
 
     def init_params(self, key: KeyLike) -> PyTree:
-        network = feed_forward.MLPActor(
-            self.num_actions, self.config.hidden_sizes, self.config.activation
-        )
-        online = feed_forward.init(network, key, self.observation_space)
+        online = feed_forward.init(self._network, key, self.observation_space)
         return {"online": online, "target": jax.tree.map(jnp.copy, online)}
 
     def init_opt_state(self, params: PyTree) -> PyTree:
@@ -106,10 +106,6 @@ class DQN(OffPolicy):
     def policy_params(self, params: PyTree) -> PyTree:
         return params["online"]
 
-    def initial_hyper(self) -> Hyperparameters:
-        start = jnp.asarray(self.config.epsilon_start, jnp.float32)
-        return {**super().initial_hyper(), "epsilon_start": start}
-
     def epsilon(self, state: TrainingState) -> Float[Array, ""]:
         """Returns the share of random actions, float32 scalar."""
         config = self.config
@@ -117,9 +113,7 @@ class DQN(OffPolicy):
         line = learner.linear(state.hyper["epsilon_start"], config.epsilon_end, share)
         return jnp.where(self.warming_up(state), 1.0, line)
 
-    def policy(
-        self, state: TrainingState, obs: PyTree, memory: MemoryState
-    ) -> tuple[Num[Array, "*action"], TrainingState, MemoryState]:
+    def policy(self, state: TrainingState, obs: PyTree, memory: MemoryState) -> Acted:
         """Chooses one action and returns (action, state, memory).
 
         Draws from `fold_in(memory.key, 0)`. `memory.extras` holds the log-probability
@@ -148,7 +142,7 @@ class DQN(OffPolicy):
         return jnp.max(self.action_values(state.params["online"], obs), axis=-1)
 
     def targets(self, params: PyTree, batch: Minibatch) -> Float[Array, " batch"]:
-        """Returns what the values of the actions taken should be, `[batch]`."""
+        """Returns the targets of the values of the actions taken, `[batch]`."""
         ahead = self.action_values(params["target"], batch.next_observations)
         if self.config.double:
             choice = self.action_values(params["online"], batch.next_observations)

@@ -1,13 +1,11 @@
 """Hyper: a policy over memory-one policies, for the infinite matrix game."""
 
 import dataclasses
-from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
 
 from paxenv.options import documented
-from paxenv_agents.learners.config import LearnerConfig
 from paxenv_agents.learners.policy_gradient import PolicyGradient
 from paxenv_agents.learners.ppo import PPOConfig
 from paxenv_agents.networks.distributions import (
@@ -23,10 +21,10 @@ NUM_LOGITS = 5
 @documented
 @dataclasses.dataclass(frozen=True)
 class HyperConfig(PPOConfig):
-    """Options of Hyper: those of `PPOConfig` whose choice it leaves open.
+    """Options of Hyper: those of `PPOConfig` except three that are fixed.
 
-    `action_scale`, `action_bound` and `tabular` are fixed: a state-independent standard
-    deviation, and no squash.
+    `action_scale`, `action_bound` and `tabular` are fixed: standard deviations are
+    state-independent, and logits are not squashed.
     """
 
     learning_rate: float = 0.002
@@ -58,11 +56,11 @@ class LogitGaussian(ClippedGaussian):
 class Hyper(PolicyGradient):
     """PPO whose action is a memory-one policy: five logits of cooperating.
 
-    It sees the probabilities of the pair of policies before, its own first, and gives
-    its next logits: a diagonal normal distribution whose means a network computes, and
-    whose standard deviations, 0.5 at first, depend on nothing. The logits are not
-    squashed. With `greedy` they are the means: then, searched by evolution, this is
-    the exact form of model-free opponent shaping.
+    It observes the probabilities of the last pair of policies, its own first, and draws
+    its next logits from a diagonal normal distribution. A network computes the means;
+    the standard deviations, 0.5 at first, depend on no observation. The logits are not
+    squashed. With `greedy` they are the means: searched by evolution, this is the exact
+    form of model-free opponent shaping.
 
     Raises:
         PairingError: If the seat is not one of the infinite matrix game.
@@ -75,8 +73,6 @@ class Hyper(PolicyGradient):
     """
 
     config: HyperConfig = HyperConfig()
-
-    config_class: ClassVar[type[LearnerConfig]] = HyperConfig
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -2,15 +2,16 @@
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, Int, Key, PyTree
 
-from paxenv import keys, options
-from paxenv_agents.agent import Agent, Game, config_and_seat, seated
+from paxenv import keys
+from paxenv.options import with_overrides
+from paxenv_agents.agent import Agent
 from paxenv_agents.ops import policy_gradient
 from paxenv_agents.types import Hyperparameters, KeyLike, MemoryState, TrainingState
 
@@ -30,9 +31,18 @@ class Learner(Agent):
     config: Any = None
 
     learns: ClassVar[bool] = True
+    #: The class of the options: that of the default of `config`.
     config_class: ClassVar[Any] = None
+    #: Options that begin in `state.hyper`, where training may change them.
+    hyper: ClassVar[tuple[str, ...]] = ()
     #: Options that only enter arithmetic, beside those in `state.hyper`.
     arithmetic: ClassVar[tuple[str, ...]] = ()
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        default = vars(cls).get("config")
+        if dataclasses.is_dataclass(default) and "config_class" not in vars(cls):
+            cls.config_class = type(default)
 
     @property
     def traced_options(self) -> tuple[str, ...]:
@@ -40,35 +50,7 @@ class Learner(Agent):
 
     def initial_hyper(self) -> Hyperparameters:
         """Returns the traced hyperparameters as the config sets them."""
-        return self.traced()
-
-    @classmethod
-    def from_env(
-        cls,
-        env: Game,
-        config: Any = None,
-        *,
-        player: int = 0,
-        greedy: bool = False,
-        **overrides: Any,
-    ) -> Self:
-        """Returns the learner for one seat of a game.
-
-        Args:
-            env: The game, or a plain or vector environment of Gymnasium; only the
-                seat's spaces are read.
-            config: Options: a `config_class`, a mapping by name, or None for the
-                defaults. A whole number is the seat.
-            player: The seat, from 0.
-            greedy: Whether to act deterministically.
-            **overrides: Options by name; they win over `config`.
-
-        Raises:
-            ValueError: If an option is unknown or refused, or the spaces do not fit.
-        """
-        config, player = config_and_seat(config, player)
-        options = cls.config_of(config, overrides)
-        return cls.for_seat(seated(env), player, config=options, greedy=greedy)
+        return self.traced(*self.hyper)
 
     @classmethod
     def check_config(cls, config: Any) -> None:
@@ -79,22 +61,24 @@ class Learner(Agent):
             )
 
     @classmethod
-    def config_of(cls, config: Any, overrides: Mapping[str, Any]) -> Any:
-        """Returns the options that are meant.
+    def fields_of(cls, config: Any, options: dict[str, Any]) -> dict[str, Any]:
+        """Returns the fields of the learner that `from_env` was asked for.
 
         Args:
             config: A `config_class`, a mapping of options by name, or None for the
                 defaults.
-            overrides: Options by name; they win.
+            options: `greedy`, and options by name; they win.
 
         Raises:
             ValueError: If an option is unknown or refused, or of another learner.
         """
+        greedy = options.pop("greedy", False)
         if isinstance(config, Mapping):
-            config, overrides = None, {**config, **overrides}
+            config, options = None, {**config, **options}
         config = cls.config_class() if config is None else config
         cls.check_config(config)
-        return options.with_overrides(config, overrides)
+        config = with_overrides(config, options)
+        return {"config": config, "greedy": greedy}
 
     def optimiser(self) -> optax.GradientTransformation:
         """Returns the optimiser; its updates are scaled by the learning rate later."""
@@ -110,7 +94,7 @@ class Learner(Agent):
         }
 
     def init_params(self, key: KeyLike) -> PyTree:
-        """Returns fresh parameters; consumes the key. None, if there is nothing."""
+        """Returns fresh parameters, None if the learner has none; consumes the key."""
         del key
         return ()
 
@@ -147,8 +131,8 @@ class Learner(Agent):
         """Returns (params, opt_state, gradient norm) after a step of the optimiser.
 
         Args:
-            hyper: Its `max_grad_norm` is the longest gradient.
-            params: What is moved.
+            hyper: Its `max_grad_norm` is the norm at which gradients are clipped.
+            params: The parameters before the step.
             opt_state: State of the optimiser.
             grads: Of the loss, shaped as `params`.
             rate: Learning rate of this step.
@@ -174,7 +158,7 @@ def linear(start: Scalar, end: Scalar, share: Scalar) -> Float[Array, ""]:
 
 
 def share_of_steps(step: int | Int[Array, ""], num_steps: Scalar) -> Float[Array, ""]:
-    """Returns how far step number `step` (from 0) is: the last of `num_steps` is at 1.
+    """Returns how far step number `step` is: 0 at the first, 1 at the last step.
 
     A plan of a single step stays at 0.
     """

@@ -24,7 +24,7 @@ from paxenv_agents import structure
 from paxenv_agents.engine.context import Context
 from paxenv_agents.learners.lookahead import Lookahead, Seat, logit_share
 from paxenv_agents.learners.policy_gradient import PolicyGradient
-from paxenv_agents.networks.options import NetworkConfig
+from paxenv_agents.networks.actor_critic import NetworkConfig
 from paxenv_agents.ops import policy_gradient
 from paxenv_agents.types import (
     Hyperparameters,
@@ -46,48 +46,50 @@ class LOLAConfig(NetworkConfig):
     `PPOConfig`.
     """
 
-    learning_rate: Weight = option(0.2, "Step size of the outer optimiser.")
+    learning_rate: Weight = option(0.2, "Step size of the agent's own optimiser.")
     lr_in: Weight = option(
         0.6,
-        "Step size of the co-players' look-ahead, plain gradient ascent. It is that "
-        "of the logit of a probability: a softmax over two logits moves their "
-        "difference by twice a step, so there each logit is moved by half of it.",
+        "Step size of the co-players' look-ahead, which is plain gradient ascent on "
+        "the logit of a probability. A softmax over two logits moves their difference "
+        "by twice a step, so each of the two moves by half of this step.",
     )
     optimizer: Annotated[str, one_of("adam", "sgd")] = option(
-        "adam", 'The outer one, `"adam"` or `"sgd"`.'
+        "adam", 'The agent\'s own optimiser, `"adam"` or `"sgd"`.'
     )
     num_lookaheads: Natural = option(
-        1, "Steps that the co-players are expected to take; 0: the naive learner."
+        1, "Gradient steps that co-players are expected to take; 0: a naive learner."
     )
-    gamma: Share = option(0.96, "Discount of a step, of everybody's objective.")
+    gamma: Share = option(0.96, "Discount of a step, in all players' objectives.")
     use_baseline: bool = option(
-        True, "Whether objectives have a baseline; it takes away variance only."
+        True, "Whether objectives have a baseline, which lowers variance without bias."
     )
     shaping: bool = option(
         True,
-        "Whether the own gradient flows through the look-ahead. Off: a naive learner "
-        "against the co-players of the next step.",
+        "Whether the agent's gradient flows through the look-ahead. If not, it is a "
+        "naive learner against the co-players after their steps.",
     )
     opponent_modelling: bool = option(
         False,
-        "Whether the co-players' policies are fitted from their actions; their "
+        "Whether the co-players' policies are fitted to their actions; their "
         "parameters are then never read.",
     )
-    model_steps: Count = option(100, "Adam's steps of a fit.")
-    model_lr: Positive = option(0.1, "Adam's step size in a fit.")
+    model_steps: Count = option(100, "Optimiser steps of such a fit.")
+    model_lr: Positive = option(0.1, "Adam's step size in such a fit.")
     num_rollout_games: Count | None = option(
-        None, "Games of each rollout; None: as many as are played."
+        None, "Games that LOLA plays for each estimate; None: as many as the run plays."
     )
     value_coeff: Weight = option(1.0, "Weight of the value error.")
-    max_grad_norm: Positive | None = option(None, "Longest gradient; None: any.")
+    max_grad_norm: Positive | None = option(
+        None, "Norm at which gradients are clipped; None: not clipped."
+    )
     adam_eps: Positive = option(
         0.1,
-        "Adam's epsilon. A small one turns the noise in the gradients of states that "
-        "are hardly visited into whole steps.",
+        "Adam's epsilon. With a small one, noise in the gradients of states that are "
+        "hardly visited becomes full steps.",
     )
-    n_steps: Count = option(128, "Steps of a rollout in endless streams (runners).")
+    n_steps: Count = option(128, "Steps of a rollout in endless play.")
     hidden_sizes: Widths = option(
-        (), "Widths of hidden layers; `()` is a linear policy."
+        (), "Widths of the hidden layers; `()` is a linear policy."
     )
 
     def __post_init__(self) -> None:
@@ -102,11 +104,11 @@ def fitted_opponent(
     num_steps: int,
     learning_rate: float,
 ) -> TrainingState:
-    """Returns the model under which the actions seen are the likeliest.
+    """Returns the model under which the observed actions are the most likely.
 
     Minimises the mean of -log pi(action | observation) over the valid steps by Adam,
-    from fresh parameters. States that were never seen stay as they were at first,
-    which is nearly uniform. The value estimates are not fitted.
+    from fresh parameters. In states that were never seen the model keeps its first
+    policy, which is nearly uniform. The value estimates are not fitted.
 
     Args:
         model: An agent for the co-player's seat, for its network.
@@ -116,9 +118,7 @@ def fitted_opponent(
         learning_rate: Its step size.
     """
     state = model.init_state(key)
-    weights = jnp.ones(seen.rewards.shape, jnp.float32)
-    if seen.valid is not None:
-        weights = seen.valid.astype(jnp.float32)
+    weights = seen.with_flags().valid.astype(jnp.float32)
     optimiser = optax.adam(learning_rate)
 
     def loss(params: PyTree) -> jax.Array:
@@ -138,15 +138,15 @@ def fitted_opponent(
 
 @dataclasses.dataclass(frozen=True)
 class LOLA(PolicyGradient):
-    """Climbs its value at where the co-players' next steps will lead, through them.
+    """Ascends its value at the parameters to which its co-players' next steps lead.
 
     An update has `num_lookaheads` steps of look-ahead: fresh games are played, and
     every co-player that learns takes a plain gradient step on its own DiCE objective.
-    Then more games are played against the co-players of after these steps, and one
-    step of the outer optimiser is taken on the own DiCE objective, whose gradient flows
-    through all of the above. That part of the gradient shapes the co-players. The games
-    are played by the same numbers as the run's, with draws of their own; the experience
-    given to `update` serves opponent modelling alone.
+    Then more games are played against the co-players after these steps, and LOLA's own
+    optimiser takes one step on its own DiCE objective, whose gradient flows through all
+    of the above. That part of the gradient shapes the co-players. The games have the
+    same numbers as the run's, and draws of their own; only opponent modelling reads the
+    experience given to `update`.
 
     Co-players that do not learn take no step. Those that learn must have an `evaluate`
     that is differentiable in their parameters, or be modelled.
@@ -155,13 +155,15 @@ class LOLA(PolicyGradient):
     Foerster, Farquhar et al., DiCE (2018), section 5 (LOLA-DiCE).
     """
 
-    config: LOLAConfig = dataclasses.field(default_factory=LOLAConfig)  # pyright: ignore[reportIncompatibleVariableOverride]
+    config: LOLAConfig = LOLAConfig()  # pyright: ignore[reportIncompatibleVariableOverride]
 
-    config_class: ClassVar[Any] = LOLAConfig
+    hyper: ClassVar[tuple[str, ...]] = (
+        *("learning_rate", "lr_in", "gamma", "value_coeff", "max_grad_norm"),
+    )
 
     @property
     def privileges(self) -> frozenset[str]:
-        """With opponent modelling it sees no co-player's parameters, only actions."""
+        """With opponent modelling it reads no co-player's parameters, only actions."""
         if self.config.opponent_modelling:
             return frozenset({"trajs", "play"})
         return frozenset({"co_players", "play"})
@@ -179,9 +181,7 @@ class LOLA(PolicyGradient):
         del num_steps, num_games
 
     def initial_hyper(self) -> Hyperparameters:
-        return self.traced(
-            "learning_rate", "lr_in", "gamma", "value_coeff", "max_grad_norm"
-        )
+        return self.traced(*self.hyper)
 
     @structure.compiled_method
     def update(
@@ -201,11 +201,12 @@ class LOLA(PolicyGradient):
         update beyond those given), and `grad_norm`, `learning_rate`.
 
         Args:
-            traj: What was just played; counted, and read by opponent modelling.
+            traj: The experience; its steps are counted, and opponent modelling reads
+                it.
             last_obs: Not used.
             state: The training state; its key is advanced.
             memory: Comes back unchanged.
-            context: Who plays; engines give it.
+            context: The co-players and a way to play; the engine gives it.
 
         Raises:
             ValueError: At trace time, if there is no context, or a learning co-player
@@ -228,9 +229,7 @@ class LOLA(PolicyGradient):
         params, opt_state, norm = self.descended(
             state.hyper, state.params, state.opt_state, grads, rate
         )
-        steps = jnp.sum(jnp.ones(traj.rewards.shape, jnp.int32))
-        if traj.valid is not None:
-            steps = jnp.sum(traj.valid, dtype=jnp.int32)
+        steps = jnp.sum(traj.with_flags().valid, dtype=jnp.int32)
         learnt = state.replace(
             params=params,
             opt_state=opt_state,

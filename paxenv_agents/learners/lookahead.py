@@ -1,7 +1,7 @@
-"""Co-players a few gradient steps ahead, as a differentiable function of one's own.
+"""Co-players after a few gradient steps, differentiable in one's own parameters.
 
-Sampled games give every player's DiCE objective; the co-players climb theirs by plain
-gradient steps, through which the own objective is differentiated.
+Sampled games give every player's DiCE objective. The co-players ascend theirs by plain
+gradient steps, through which the agent's own objective is differentiated.
 """
 
 import dataclasses
@@ -22,14 +22,14 @@ Samples = tuple[Sample | None, ...]
 
 
 class Seat(NamedTuple):
-    """Who is taken to have a slot: the agent that is there, or a model of it."""
+    """The agent that a look-ahead assumes in a slot: that of the run, or a model."""
 
     agent: Agent
     state: TrainingState
 
 
 class Returns(NamedTuple):
-    """What the rollouts of one slot say of it, `[T, seats, games]`.
+    """Values and returns of a slot in its rollouts, `[T, seats, games]`.
 
     Attributes:
         values: Estimates, differentiable.
@@ -44,11 +44,11 @@ class Returns(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Lookahead:
-    """The games of a context, with what is taken for its learners.
+    """The games of a context, with the agents that are assumed in its slots.
 
     Attributes:
         context: Of one opponent.
-        seats: For each slot who learns there, None where nobody does.
+        seats: For each slot the agent that learns there, None where nobody does.
         gamma: Discount of every objective.
         use_baseline: Whether objectives have a baseline.
         num_games: Games of a rollout; None: as many as are played.
@@ -149,6 +149,6 @@ class Lookahead:
 
 
 def logit_share(action_space: gymnasium.Space) -> float:
-    """Returns the part of a step that each logit takes, see `LOLAConfig.lr_in`."""
+    """Returns the share of a step that each logit takes; see `LOLAConfig.lr_in`."""
     two = isinstance(action_space, gymnasium.spaces.Discrete) and action_space.n == 2
     return 0.5 if two else 1.0

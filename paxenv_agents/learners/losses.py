@@ -1,7 +1,7 @@
-"""What policy-gradient learners minimise: plain, as in REINFORCE, or clipped as in PPO.
+"""Losses of policy-gradient learners: plain as in REINFORCE, or clipped as in PPO.
 
-A loss is a value that a learner's config makes. All of it is means over the valid steps
-of a batch:
+A loss is a value that a learner's config makes. It is a sum of means over the valid
+steps of a batch:
 
     -mean objective(rho, A) + value_coeff * mean error(V) - entropy_coeff * mean entropy
 
@@ -18,7 +18,10 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from paxenv_agents.ops import policy_gradient
-from paxenv_agents.types import Hyperparameters, Sample, Stats
+from paxenv_agents.types import Hyperparameters, Sample, Stats, Terms
+
+#: A number of each step.
+PerStep = Float[Array, "T E"]
 
 
 class Batch(NamedTuple):
@@ -27,7 +30,7 @@ class Batch(NamedTuple):
     Attributes:
         sample: The experience.
         advantages: Of each step, 0 where not valid.
-        targets: What the values should have been.
+        targets: The targets of the values.
         weights: 1 for valid steps, 0 for the others.
     """
 
@@ -45,29 +48,24 @@ class Loss(abc.ABC):
 
     @abc.abstractmethod
     def policy_objective(
-        self,
-        ratio: Float[Array, "T E"],
-        advantages: Float[Array, "T E"],
-        hyper: Hyperparameters,
-    ) -> Float[Array, "T E"]:
+        self, ratio: PerStep, advantages: PerStep, hyper: Hyperparameters
+    ) -> PerStep:
         """Returns what the policy maximises at each step."""
 
     @abc.abstractmethod
     def value_error(
-        self, values: Float[Array, "T E"], batch: Batch, hyper: Hyperparameters
-    ) -> Float[Array, "T E"]:
+        self, values: PerStep, batch: Batch, hyper: Hyperparameters
+    ) -> PerStep:
         """Returns what the values minimise at each step."""
 
-    def diagnostics(
-        self, ratio: Float[Array, "T E"], hyper: Hyperparameters
-    ) -> dict[str, Float[Array, "T E"]]:
+    def diagnostics(self, ratio: PerStep, hyper: Hyperparameters) -> dict[str, PerStep]:
         """Returns more numbers of each step whose means are worth reporting."""
         del ratio, hyper
         return {}
 
     def __call__(
         self,
-        evaluated: tuple[Float[Array, "T E"], Float[Array, "T E"], Float[Array, "T E"]],
+        evaluated: Terms,
         batch: Batch,
         hyper: Hyperparameters,
         entropy_coeff: Float[Array, ""] | float,
@@ -76,7 +74,7 @@ class Loss(abc.ABC):
 
         Args:
             evaluated: Log-probabilities, values and entropies of the batch's sample.
-            batch: What was played, with its advantages and targets.
+            batch: The experience, with its advantages and targets.
             hyper: The learner's traced numbers; `value_coeff`, and those of `hyper`.
             entropy_coeff: Weight of the entropy.
         """
@@ -115,16 +113,13 @@ class Plain(Loss):
     """
 
     def policy_objective(
-        self,
-        ratio: Float[Array, "T E"],
-        advantages: Float[Array, "T E"],
-        hyper: Hyperparameters,
-    ) -> Float[Array, "T E"]:
+        self, ratio: PerStep, advantages: PerStep, hyper: Hyperparameters
+    ) -> PerStep:
         return ratio * advantages
 
     def value_error(
-        self, values: Float[Array, "T E"], batch: Batch, hyper: Hyperparameters
-    ) -> Float[Array, "T E"]:
+        self, values: PerStep, batch: Batch, hyper: Hyperparameters
+    ) -> PerStep:
         return jnp.square(batch.targets - values)
 
 
@@ -144,26 +139,21 @@ class Clipped(Loss):
     hyper: ClassVar[tuple[str, ...]] = ("clip_epsilon",)
 
     def policy_objective(
-        self,
-        ratio: Float[Array, "T E"],
-        advantages: Float[Array, "T E"],
-        hyper: Hyperparameters,
-    ) -> Float[Array, "T E"]:
+        self, ratio: PerStep, advantages: PerStep, hyper: Hyperparameters
+    ) -> PerStep:
         return policy_gradient.clipped_surrogate(
             ratio, advantages, hyper["clip_epsilon"]
         )
 
     def value_error(
-        self, values: Float[Array, "T E"], batch: Batch, hyper: Hyperparameters
-    ) -> Float[Array, "T E"]:
+        self, values: PerStep, batch: Batch, hyper: Hyperparameters
+    ) -> PerStep:
         if not self.clip_value:
             return jnp.square(batch.targets - values)
         return policy_gradient.clipped_squared_error(
             values, batch.sample.behavior_values, batch.targets, hyper["clip_epsilon"]
         )
 
-    def diagnostics(
-        self, ratio: Float[Array, "T E"], hyper: Hyperparameters
-    ) -> dict[str, Float[Array, "T E"]]:
+    def diagnostics(self, ratio: PerStep, hyper: Hyperparameters) -> dict[str, PerStep]:
         outside = jnp.abs(ratio - 1.0) > hyper["clip_epsilon"]
         return {"clip_fraction": outside.astype(jnp.float32)}

@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Int, Key, PyTree
 
+from paxenv import keys
 from paxenv.wording import counted
 
 TIME, GAMES = 0, 1
@@ -77,7 +78,7 @@ def indices(
     """
     if num_minibatches == 1:
         return jnp.tile(jnp.arange(size), (num_epochs, 1))
-    epochs = jax.vmap(jax.random.fold_in, (None, 0))(key, jnp.arange(num_epochs))
+    epochs = keys.folds(key, num_epochs)
     orders = jax.vmap(lambda k: jax.random.permutation(k, size))(epochs)
     # [epochs, size] -> [epochs * minibatches, size / minibatches]
     return orders.reshape(num_epochs * num_minibatches, size // num_minibatches)

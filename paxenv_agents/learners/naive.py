@@ -1,11 +1,9 @@
-"""The naive learner: a policy gradient that takes its co-players for fixed."""
+"""The naive learner: a policy gradient that treats its co-players as fixed."""
 
 import dataclasses
-from typing import ClassVar
 
 from paxenv.options import documented
-from paxenv_agents.learners.config import LearnerConfig
-from paxenv_agents.learners.policy_gradient import PolicyGradient
+from paxenv_agents.learners.policy_gradient import LearnerConfig, PolicyGradient
 
 
 @documented
@@ -39,5 +37,3 @@ class Naive(PolicyGradient):
     """
 
     config: NaiveConfig = NaiveConfig()
-
-    config_class: ClassVar[type[LearnerConfig]] = NaiveConfig

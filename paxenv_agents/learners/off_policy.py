@@ -1,4 +1,4 @@
-"""What learners from replay share: warm-up, due gradient steps, target networks."""
+"""Learners from replay: warm-up, due gradient steps, target networks."""
 
 import abc
 import dataclasses
@@ -18,10 +18,8 @@ from paxenv_agents.learners import replay
 from paxenv_agents.learners.learner import Learner
 from paxenv_agents.learners.replay import Minibatch, Transition
 from paxenv_agents.networks import feed_forward
-from paxenv_agents.networks.options import Activation
 from paxenv_agents.registry import PairingError
 from paxenv_agents.types import (
-    Hyperparameters,
     KeyLike,
     MemoryState,
     Sample,
@@ -43,26 +41,32 @@ class OffPolicyConfig:
 
     learning_rate: Weight = option(3e-4, "Adam's step size, of every network.")
     hidden_sizes: Widths = option((128, 128), "Widths of the hidden layers.")
-    activation: Activation = option("relu", "`tanh`, `relu` or `silu`.")
+    activation: feed_forward.Activation = option(
+        "relu", "Activation of the hidden layers."
+    )
     gamma: Share = option(0.99, "Discount of a step.")
     batch_size: Count = option(128, "Transitions of a gradient step.")
     buffer_size: Count | None = option(
-        None, "Transitions kept; None: the runner's, 100,000."
+        None, "Transitions that replay keeps; None: as the runner says, or 100,000."
     )
     warmup_steps: Natural | None = option(
-        None, "Steps of random actions; None: the runner's, 1,000."
+        None, "Steps of random actions at first; None: as the runner says, or 1,000."
     )
-    train_every: Count = option(1, "Steps between two turns of learning.")
+    train_every: Count = option(1, "Steps from one turn of learning to the next.")
     gradient_steps: Count = option(1, "Gradient steps of a turn.")
-    target_every: Count = option(1, "Steps between two updates of the target networks.")
-    tau: Annotated[float, Rule(_is_pace, "a number in (0, 1]")] = option(
-        0.005, "How far a target moves in an update; 1: all the way."
+    target_every: Count = option(
+        1, "Steps from one update of the target networks to the next."
     )
-    n_step: Count = option(1, "Rewards that a target sums.")
-    max_grad_norm: Positive | None = option(None, "Longest gradient; None: any.")
+    tau: Annotated[float, Rule(_is_pace, "a number in (0, 1]")] = option(
+        0.005, "Share of the way that a target network moves in an update."
+    )
+    n_step: Count = option(1, "Number of rewards in a bootstrapped return.")
+    max_grad_norm: Positive | None = option(
+        None, "Norm at which gradients are clipped; None: not clipped."
+    )
     adam_eps: Positive = option(1e-8, "Adam's epsilon.")
     num_envs: Count | None = option(
-        None, "Games played at once (runners); None: the runner's."
+        None, "Games played at once; None: as the runner says."
     )
 
     def __post_init__(self) -> None:
@@ -101,11 +105,13 @@ class OffPolicy(Learner):
         config: Static options.
     """
 
-    config: OffPolicyConfig = dataclasses.field(default_factory=OffPolicyConfig)
+    config: OffPolicyConfig = OffPolicyConfig()
 
     on_policy: ClassVar[bool] = False
     stores_final_obs: ClassVar[bool] = True
-    config_class: ClassVar[type[OffPolicyConfig]] = OffPolicyConfig
+    hyper: ClassVar[tuple[str, ...]] = (
+        *("learning_rate", "gamma", "tau", "max_grad_norm"),
+    )
 
     def __post_init__(self) -> None:
         self.check_config(self.config)
@@ -152,10 +158,6 @@ class OffPolicy(Learner):
     def rollout_length(self, num_games: int) -> int:
         config = self.config
         return max(1, math.gcd(config.train_every, config.target_every) // num_games)
-
-    def initial_hyper(self) -> Hyperparameters:
-        """Returns the traced hyperparameters as the config sets them."""
-        return self.traced("learning_rate", "gamma", "tau", "max_grad_norm")
 
     def init_state(self, key: KeyLike) -> TrainingState:
         ring = replay.empty(self.example_row(), self.config.capacity)

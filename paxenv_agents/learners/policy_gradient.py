@@ -2,32 +2,109 @@
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 import jax
 import jax.numpy as jnp
 from flax import linen as nn
-from jaxtyping import Array, Float, Int, Num, PyTree
+from jaxtyping import Array, Float, Int, PyTree
 
 from paxenv import keys
 from paxenv.environment import where
+from paxenv.options import Count, Positive, Share, Weight, Widths, option
 from paxenv_agents import structure
 from paxenv_agents.agent import Game
 from paxenv_agents.learners import learner, minibatches
-from paxenv_agents.learners.config import LearnerConfig
 from paxenv_agents.learners.learner import Learner
-from paxenv_agents.learners.losses import Batch
+from paxenv_agents.learners.losses import Batch, Loss, Plain
 from paxenv_agents.networks import actor_critic, distributions, feed_forward
-from paxenv_agents.networks.actor_critic import ActorCritic, PolicyDistribution
+from paxenv_agents.networks.actor_critic import (
+    ActorCritic,
+    NetworkConfig,
+    PolicyDistribution,
+)
 from paxenv_agents.ops import multistep, policy_gradient
 from paxenv_agents.types import (
+    Acted,
     Hyperparameters,
     KeyLike,
     MemoryState,
     Sample,
     Stats,
+    Terms,
     TrainingState,
 )
+
+
+@dataclasses.dataclass(frozen=True)
+class LearnerConfig(NetworkConfig):
+    """Options that policy-gradient learners share; `PPOConfig` explains each one."""
+
+    learning_rate: Weight = option(
+        3e-4, "Adam's step size at the first optimiser step."
+    )
+    n_steps: Count = option(128, "Steps of a rollout in endless play.")
+    hidden_sizes: Widths = option(
+        (64, 64), "Widths of the hidden layers; `()` is a linear policy."
+    )
+    num_envs: Count | None = option(
+        None, "Games played at once; None: as the runner says."
+    )
+    num_epochs: Count = option(4, "Passes over each batch.")
+    num_minibatches: Count = option(4, "Minibatches of a pass, an optimiser step each.")
+    gamma: Share = option(0.99, "Discount of a step.")
+    gae_lambda: Share = option(0.95, "Lambda of generalised advantage estimation.")
+    value_coeff: Weight = option(0.5, "Weight of the value error.")
+    max_grad_norm: Positive | None = option(
+        0.5, "Norm at which gradients are clipped; None: not clipped."
+    )
+    entropy_coeff: Weight = option(0.01, "Weight of the entropy in the loss, at first.")
+    entropy_coeff_end: Weight | None = option(
+        None, "Weight of the entropy at the end of a linear schedule; None: constant."
+    )
+    entropy_coeff_horizon: Count | None = option(
+        None, "Timesteps of that schedule; None: those of the planned updates."
+    )
+    learning_rate_end: Weight | None = option(
+        None, "Learning rate at the last planned step, linearly; None: constant."
+    )
+    num_updates: Count | None = option(
+        None, "Number of planned updates, at which linear schedules end."
+    )
+    adam_eps: Positive = option(1e-5, "Adam's epsilon.")
+    normalise_advantages: bool = option(
+        True, "Whether advantages are normalised to mean 0 and standard deviation 1."
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "hidden_sizes", tuple(self.hidden_sizes))
+        if self.entropy_coeff_horizon is not None and self.entropy_coeff_end is None:
+            raise ValueError(
+                f"entropy_coeff_horizon={self.entropy_coeff_horizon} needs "
+                "entropy_coeff_end, the weight at its end"
+            )
+
+    @property
+    def num_steps_of_update(self) -> int:
+        """The optimiser steps of an update."""
+        return self.num_epochs * self.num_minibatches
+
+    def check_plan(self) -> None:
+        by_plan = self.learning_rate_end is not None or (
+            self.entropy_coeff_end is not None and self.entropy_coeff_horizon is None
+        )
+        if by_plan and self.num_updates is None:
+            raise ValueError(
+                "learning_rate_end and entropy_coeff_end are reached at the last "
+                "planned update, but num_updates is None: set it in the config, or "
+                "call agent.planned(num_updates)"
+            )
+
+    @property
+    def loss(self) -> Loss:
+        """What an update minimises."""
+        return Plain()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,10 +116,9 @@ class PolicyGradient(Learner):
 
     Actions are `Discrete`, by a categorical distribution, or a `Box` of floats with
     finite bounds, by normal distributions (`config.action_scale`, `action_bound`).
-    All numbers that may change in training are in `state.hyper`, float32 scalars that
-    schedules, samplers and searches overwrite without a recompilation: `learning_rate`,
-    `entropy_coeff`, `gamma`, `gae_lambda`, `value_coeff`, `max_grad_norm`, those of the
-    loss, and `enabled` (at 0 an update leaves the whole training state as it was).
+    In `state.hyper` are `learning_rate`, `entropy_coeff`, `gamma`, `gae_lambda`,
+    `value_coeff`, `max_grad_norm`, those of the loss, and `enabled` (at 0 an update
+    leaves the whole training state as it was).
 
     Attributes:
         config: Static options.
@@ -52,13 +128,16 @@ class PolicyGradient(Learner):
             the policy mixes them; None: all games of a batch are.
     """
 
-    config: LearnerConfig = dataclasses.field(default_factory=LearnerConfig)
+    config: LearnerConfig = LearnerConfig()
     actor: nn.Module | None = None
     critic: nn.Module | None = None
     _: dataclasses.KW_ONLY
     num_games: int | None = None
 
-    config_class: ClassVar[type[LearnerConfig]] = LearnerConfig
+    hyper: ClassVar[tuple[str, ...]] = (
+        *("learning_rate", "entropy_coeff", "gamma", "gae_lambda"),
+        *("value_coeff", "max_grad_norm"),
+    )
     arithmetic: ClassVar[tuple[str, ...]] = (
         "learning_rate_end",
         "entropy_coeff_end",
@@ -162,7 +241,10 @@ class PolicyGradient(Learner):
 
     def check_batch(self, num_steps: int, num_games: int) -> None:
         """Raises ValueError if a batch `[T, E]` does not split into the minibatches."""
-        minibatches.minibatch_axis(
+        self._minibatch_axis(num_steps, num_games)
+
+    def _minibatch_axis(self, num_steps: int, num_games: int) -> int:
+        return minibatches.minibatch_axis(
             num_steps,
             num_games,
             self.config.num_minibatches,
@@ -173,6 +255,14 @@ class PolicyGradient(Learner):
     def rollout_length(self, num_games: int) -> int:
         del num_games
         return self.config.n_steps
+
+    @property
+    def recurrent(self) -> bool:
+        return self.actor_critic.recurrent
+
+    @property
+    def stores_hiddens(self) -> Literal["all", "first"]:
+        return "first" if self.recurrent else "all"
 
     @property
     def mixes_games(self) -> bool:
@@ -190,14 +280,15 @@ class PolicyGradient(Learner):
     # Acting.
 
     def initial_hyper(self) -> Hyperparameters:
-        return self.traced(
-            *("learning_rate", "entropy_coeff", "gamma", "gae_lambda"),
-            *("value_coeff", "max_grad_norm", *self.config.loss.hyper),
-        )
+        return self.traced(*self.hyper, *self.config.loss.hyper)
 
     def init_params(self, key: KeyLike) -> PyTree:
         """Returns fresh parameters of the network; consumes the key."""
         return self.actor_critic.init(key)
+
+    def policy_params(self, params: PyTree) -> PyTree:
+        """Returns the parameters without those that only the value reads."""
+        return self.actor_critic.policy_params(params)
 
     def init_state(self, key: KeyLike) -> TrainingState:
         self.config.check_plan()
@@ -226,9 +317,7 @@ class PolicyGradient(Learner):
         """Returns (policy, value, next hidden) at one observation."""
         return self.actor_critic.forward(params, obs, hidden)
 
-    def policy(
-        self, state: TrainingState, obs: PyTree, memory: MemoryState
-    ) -> tuple[Num[Array, "*action"], TrainingState, MemoryState]:
+    def policy(self, state: TrainingState, obs: PyTree, memory: MemoryState) -> Acted:
         """Chooses one action and returns (action in its space, state, memory).
 
         Draws from `fold_in(memory.key, 0)`. `memory.extras` holds the log-probability
@@ -258,9 +347,7 @@ class PolicyGradient(Learner):
         obs, memory = (actor_critic.in_groups(x, size) for x in (obs, memory))
         return values(state, obs, memory).reshape(num_games)
 
-    def evaluate(
-        self, state: TrainingState, sample: Sample
-    ) -> tuple[Float[Array, "T E"], Float[Array, "T E"], Float[Array, "T E"]]:
+    def evaluate(self, state: TrainingState, sample: Sample) -> Terms:
         return self.actor_critic.evaluate(state.params, sample)
 
     # Learning.
@@ -283,9 +370,7 @@ class PolicyGradient(Learner):
 
         The advantages are normalised here, once, over the valid steps of the batch.
         """
-        no = jnp.zeros(traj.rewards.shape, bool)
-        valid = ~no if traj.valid is None else traj.valid
-        values = traj.behavior_values
+        traj, values = traj.with_flags(), traj.behavior_values
         advantages = multistep.generalised_advantages(
             traj.rewards.astype(jnp.float32),
             values,
@@ -293,15 +378,11 @@ class PolicyGradient(Learner):
             state.hyper["gamma"],
             state.hyper["gae_lambda"],
             terminated=traj.dones,
-            truncated=no if traj.truncations is None else traj.truncations,
-            final_values=(
-                jnp.zeros_like(values)
-                if traj.final_values is None
-                else traj.final_values
-            ),
-            valid=valid,
+            truncated=traj.truncations,
+            final_values=traj.final_values,
+            valid=traj.valid,
         )
-        weights = valid.astype(jnp.float32)
+        weights = traj.valid.astype(jnp.float32)
         targets = advantages + values
         if self.config.normalise_advantages:
             advantages = policy_gradient.normalise(advantages, weights)
@@ -332,13 +413,7 @@ class PolicyGradient(Learner):
         config.check_plan()
         num_steps, num_games = traj.rewards.shape
         group_size = self.group_size(num_games)
-        axis = minibatches.minibatch_axis(
-            num_steps,
-            num_games,
-            config.num_minibatches,
-            recurrent=self.recurrent,
-            group_size=group_size,
-        )
+        axis = self._minibatch_axis(num_steps, num_games)
         batch = self.make_batch(traj, last_obs, state, memory)
         entropy_coeff = self.entropy_coeff(state)
         order = minibatches.indices(

@@ -1,12 +1,10 @@
 """Proximal policy optimisation, without a memory and with one."""
 
 import dataclasses
-from typing import ClassVar
 
 from paxenv.options import Count, Positive, documented, option
-from paxenv_agents.learners.config import LearnerConfig
 from paxenv_agents.learners.losses import Clipped
-from paxenv_agents.learners.policy_gradient import PolicyGradient
+from paxenv_agents.learners.policy_gradient import LearnerConfig, PolicyGradient
 from paxenv_agents.networks.actor_critic import Recurrent, make_recurrent
 from paxenv_agents.networks.recurrent import OfEpisode
 
@@ -17,7 +15,7 @@ class PPOConfig(LearnerConfig):
     """Options of PPO. A value out of range is a ValueError that names it."""
 
     clip_epsilon: Positive = option(
-        0.2, "How far a ratio or a value may move in an update."
+        0.2, "Range in which probability ratios and values are clipped."
     )
     clip_value: bool = option(True, "Whether the value error is clipped too.")
 
@@ -43,8 +41,6 @@ class PPO(PolicyGradient):
 
     config: PPOConfig = PPOConfig()
 
-    config_class: ClassVar[type[LearnerConfig]] = PPOConfig
-
 
 @documented
 @dataclasses.dataclass(frozen=True)
@@ -58,8 +54,8 @@ class RecurrentPPOConfig(PPOConfig):
     hidden_sizes: tuple[int, ...] = (64,)
     gru_size: Count = option(
         64,
-        "Gated recurrent units, of the policy and the value each if `shared_torso` is"
-        " off.",
+        "Number of gated recurrent units; without `shared_torso` the policy and the "
+        "value have this number each.",
     )
 
     def __post_init__(self) -> None:
@@ -86,10 +82,6 @@ class RecurrentPPO(PolicyGradient):
     """
 
     config: RecurrentPPOConfig = RecurrentPPOConfig()
-
-    recurrent: ClassVar[bool] = True
-    stores_hiddens: ClassVar[str] = "first"
-    config_class: ClassVar[type[LearnerConfig]] = RecurrentPPOConfig
 
     @property
     def actor_critic(self) -> Recurrent:

@@ -14,12 +14,11 @@ from flax import struct
 from jaxtyping import Array, Bool, Float, Key, PyTree
 
 from paxenv import keys
-from paxenv.wording import counted
 from paxenv_agents.types import Sample
 
 
 class Transition(NamedTuple):
-    """What a step was, time-major: leaves are `[T, E, ...]`.
+    """Experience of single steps, time-major: leaves are `[T, E, ...]`.
 
     Attributes:
         observations: What the agent saw.
@@ -27,7 +26,7 @@ class Transition(NamedTuple):
         rewards: What it was paid, float32.
         dones: Whether the step terminated the episode.
         ends: Whether the episode ended here, also by time.
-        next_observations: What the step led to.
+        next_observations: The observations to which the step led.
         valid: Whether the step was played.
     """
 
@@ -47,9 +46,9 @@ class Minibatch(NamedTuple):
         observations: What the agent saw.
         actions: What it did.
         rewards: The discounted sum of rewards of the window.
-        discounts: What the value of `next_observations` counts: gamma to the number of
-            steps, 0 after an end that was not by time.
-        next_observations: What the window led to.
+        discounts: Weight of the value of `next_observations`: gamma to the power of the
+            number of steps, 0 after an end that was not by time.
+        next_observations: The observations to which the window led.
         weights: 1, and 0 for steps that were not played.
     """
 
@@ -68,8 +67,8 @@ class Replay(struct.PyTreeNode):
 
     Attributes:
         rows: A `Transition` with leaves `[capacity, E, ...]`.
-        head: Where the next row goes. int32 scalar.
-        filled: How many rows hold something. int32 scalar.
+        head: Index of the next row to be written. int32 scalar.
+        filled: Number of rows that have been written. int32 scalar.
     """
 
     rows: Transition
@@ -85,23 +84,20 @@ class Replay(struct.PyTreeNode):
 def transitions(sample: Sample, last_obs: PyTree) -> Transition:
     """Returns what replay keeps of a sample `[T, E, ...]`.
 
-    Where an inner episode ends that is no end on the learner's clock, a step leads to
-    the opening of the next one: that is where the learner acts again.
+    If an inner episode ends that is no end on the learner's clock, its last step leads
+    to the opening of the next one, where the learner acts again.
 
     Args:
         sample: The experience.
-        last_obs: What is seen after it, `[E, ...]`.
+        last_obs: The observations after it, `[E, ...]`.
 
     Raises:
-        ValueError: If the sample does not hold what each step led to.
+        ValueError: If the sample lacks the observations to which steps led.
     """
     if sample.final_obs is None:
         raise ValueError("replay needs Sample.final_obs: what each step led to")
-    no = jnp.zeros(sample.rewards.shape, bool)
-    cut = no if sample.truncations is None else sample.truncations
-    valid = ~no if sample.valid is None else sample.valid
-    ends = sample.dones | cut
-    crosses = no if sample.inner_ends is None else sample.inner_ends & ~ends
+    sample = sample.with_flags()
+    ends = sample.dones | sample.truncations
     return Transition(
         observations=sample.observations,
         actions=sample.actions,
@@ -109,11 +105,11 @@ def transitions(sample: Sample, last_obs: PyTree) -> Transition:
         dones=sample.dones,
         ends=ends,
         next_observations=_select(
-            crosses,
-            _acted_on_next(sample.observations, last_obs, valid),
+            sample.inner_ends & ~ends,
+            _acted_on_next(sample.observations, last_obs, sample.valid),
             sample.final_obs,
         ),
-        valid=valid,
+        valid=sample.valid,
     )
 
 
@@ -226,102 +222,3 @@ def _acted_on_next(observations: PyTree, last_obs: PyTree, valid: jax.Array) -> 
 def _below(word: jax.Array, n: Any) -> jax.Array:
     """Returns a number in [0, n) for each word, of bias below n / 2**24."""
     return jnp.minimum(keys.uniform(word) * n, n - 1).astype(jnp.int32)
-
-
-class HostReplay:
-    """A ring of time steps with a random generator of its own."""
-
-    def __init__(self, capacity: int, seed: int) -> None:
-        """Makes an empty ring.
-
-        Args:
-            capacity: Rows, each a time step of all games.
-            seed: Of the generator that draws minibatches.
-        """
-        if capacity < 1:
-            raise ValueError(f"capacity must be >= 1, got {capacity}")
-        self.capacity = capacity
-        self.head = self.filled = 0
-        self._rows: Transition | None = None
-        self._generator = np.random.default_rng(seed)
-
-    def add(self, new: Transition) -> None:
-        """Adds rows `[T, E, ...]`; of too many, the last ones."""
-        new = jax.tree.map(lambda x: np.asarray(x)[-self.capacity :], new)
-        if self._rows is None:
-            self._rows = jax.tree.map(
-                lambda x: np.zeros((self.capacity, *x.shape[1:]), x.dtype), new
-            )
-        num_rows = new.rewards.shape[0]
-        index = (self.head + np.arange(num_rows)) % self.capacity
-        for ring, x in zip(
-            jax.tree.leaves(self._rows), jax.tree.leaves(new), strict=True
-        ):
-            ring[index] = x
-        self.head = (self.head + num_rows) % self.capacity
-        self.filled = min(self.filled + num_rows, self.capacity)
-
-    def sample(self, batch_size: int, gamma: float, n_step: int = 1) -> Minibatch:
-        """Returns transitions drawn uniformly; see `replay.sample`.
-
-        Raises:
-            ValueError: If fewer than `n_step` rows are filled.
-        """
-        if self._rows is None or self.filled < n_step:
-            raise ValueError(
-                f"a window of {counted(n_step, 'step')} needs as many rows, got "
-                f"{self.filled}"
-            )
-        draw = self._generator.integers
-        start = draw(self.filled - n_step + 1, size=batch_size)
-        game = draw(self._rows.rewards.shape[1], size=batch_size)
-        oldest = self.head - self.filled
-        rows = (oldest + start[:, None] + np.arange(n_step)) % self.capacity
-        window = jax.tree.map(lambda x: x[rows, game[:, None]], self._rows)
-        return _windowed(window, gamma)
-
-    def state_dict(self) -> dict[str, Any]:
-        """Returns everything that decides what comes next, as arrays and numbers."""
-        rows = [] if self._rows is None else jax.tree.leaves(self._rows)
-        return {
-            "rows": {str(i): x.copy() for i, x in enumerate(rows)},
-            "head": self.head,
-            "filled": self.filled,
-            "generator": self._generator.bit_generator.state,
-        }
-
-    def load_state_dict(self, state: dict[str, Any], row: Transition) -> None:
-        """Goes on from `state_dict`.
-
-        Args:
-            state: What `state_dict` gave.
-            row: Anything of the rows' structure.
-        """
-        leaves = [state["rows"][str(i)].copy() for i in range(len(state["rows"]))]
-        if leaves:
-            self._rows = jax.tree.unflatten(jax.tree.structure(row), leaves)
-        self.head, self.filled = int(state["head"]), int(state["filled"])
-        self._generator.bit_generator.state = state["generator"]
-
-
-def _windowed(window: Transition, gamma: float) -> Minibatch:
-    """`replay.windowed` in NumPy, so that a minibatch costs no call of the device."""
-    ends = window.ends.astype(np.int32)
-    counts = ((np.cumsum(ends, axis=1) - ends) == 0) & window.valid
-    decays = np.float32(gamma) ** np.arange(ends.shape[1] + 1, dtype=np.float32)
-    powers = decays[np.cumsum(counts, axis=1) - counts]
-    batch, steps = np.arange(ends.shape[0]), np.arange(ends.shape[1])
-    last = np.max(np.where(counts, steps, 0), axis=1)
-    first = jax.tree.map(lambda x: x[:, 0], window)
-    return Minibatch(
-        observations=first.observations,
-        actions=first.actions,
-        rewards=np.sum(window.rewards * powers * counts, axis=1, dtype=np.float32),
-        discounts=np.where(
-            window.dones[batch, last], np.float32(0), decays[counts.sum(axis=1)]
-        ),
-        next_observations=jax.tree.map(
-            lambda x: x[batch, last], window.next_observations
-        ),
-        weights=first.valid.astype(np.float32),
-    )

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import jax
 import jax.numpy as jnp
 from flax import linen as nn
-from jaxtyping import Array, Float, Key, Num, PyTree
+from jaxtyping import Array, Float, Key, PyTree
 
 from paxenv import keys, spaces
 from paxenv.options import Positive, Real, documented, option
@@ -15,7 +15,7 @@ from paxenv_agents.learners.replay import Minibatch
 from paxenv_agents.networks import distributions, feed_forward
 from paxenv_agents.ops import gaussian, policy_gradient
 from paxenv_agents.registry import PairingError
-from paxenv_agents.types import KeyLike, MemoryState, Stats, TrainingState
+from paxenv_agents.types import Acted, KeyLike, MemoryState, Stats, TrainingState
 
 NUM_CRITICS = 2
 
@@ -32,10 +32,10 @@ class SACConfig(OffPolicyConfig):
     learning_rate: float = 1e-3
     hidden_sizes: tuple[int, ...] = (256, 256)
     batch_size: int = 256
-    alpha: Positive | None = option(None, "Weight of the entropy; None: learnt.")
+    alpha: Positive | None = option(None, "Weight of the entropy; None: it is learnt.")
     target_entropy: Real | None = option(
         None,
-        "Entropy that the weight aims at, in nats, of actions in [-1, 1]; None: "
+        "Entropy at which a learnt weight aims, in nats, of actions in [-1, 1]; None: "
         "minus the number of coordinates.",
     )
 
@@ -69,7 +69,6 @@ class SAC(OffPolicy):
 
     config: SACConfig = SACConfig()
 
-    config_class: ClassVar[type[OffPolicyConfig]] = SACConfig
     arithmetic: ClassVar[tuple[str, ...]] = ("alpha", "target_entropy")
 
     def __post_init__(self) -> None:
@@ -80,7 +79,7 @@ class SAC(OffPolicy):
 
     @property
     def distribution(self) -> distributions.BoxGaussian:
-        """The law of actions."""
+        """The distribution of actions."""
         law: Any = distributions.for_space(self.action_space, "softplus", "squashed")
         return law
 
@@ -106,9 +105,8 @@ class SAC(OffPolicy):
             jnp.zeros(feed_forward.num_features(self.observation_space)),
             jnp.zeros(self.num_coordinates),
         )
-        critic_keys = jax.vmap(fold, (None, 0))(fold(key, 1), jnp.arange(NUM_CRITICS))
         critics = jax.vmap(lambda k: self._critic.init(k, *example)["params"])(
-            critic_keys
+            keys.folds(fold(key, 1), NUM_CRITICS)
         )
         alpha = 1.0 if self.config.alpha is None else self.config.alpha
         return {
@@ -132,15 +130,13 @@ class SAC(OffPolicy):
     def outputs(
         self, params: PyTree, observations: PyTree
     ) -> Float[Array, "*batch outputs"]:
-        """Returns what the policy's law reads, `[..., 2 * coordinates]`."""
+        """Returns the inputs of the policy's distribution, `[..., 2 * coordinates]`."""
         outputs: Any = feed_forward.apply(
             self._actor, params["actor"], observations, self.observation_space
         )
         return outputs
 
-    def policy(
-        self, state: TrainingState, obs: PyTree, memory: MemoryState
-    ) -> tuple[Num[Array, "*action"], TrainingState, MemoryState]:
+    def policy(self, state: TrainingState, obs: PyTree, memory: MemoryState) -> Acted:
         """Chooses one action and returns (action in its Box, state, memory).
 
         Draws from `fold_in(memory.key, 0)`. `memory.extras` holds the log-density of
@@ -205,7 +201,7 @@ class SAC(OffPolicy):
     def targets(
         self, key: Key[Array, ""], params: PyTree, batch: Minibatch
     ) -> Float[Array, " batch"]:
-        """Returns what the critics should say of the actions taken, `[batch]`."""
+        """Returns the critics' targets for the actions taken, `[batch]`."""
         features = feed_forward.features(
             batch.next_observations, self.observation_space
         )

@@ -5,12 +5,9 @@ which their co-players learn.
 """
 
 import dataclasses
-from typing import Annotated, ClassVar
-
-from jaxtyping import PyTree
+from typing import Annotated
 
 from paxenv.options import documented, one_of, option
-from paxenv_agents.learners.config import LearnerConfig
 from paxenv_agents.learners.policy_gradient import PolicyGradient
 from paxenv_agents.learners.ppo import RecurrentPPOConfig
 from paxenv_agents.networks.actor_critic import Recurrent, make_recurrent
@@ -61,10 +58,6 @@ class Shaper(PolicyGradient):
 
     config: ShaperConfig = ShaperConfig()
 
-    recurrent: ClassVar[bool] = True
-    stores_hiddens: ClassVar[str] = "first"
-    config_class: ClassVar[type[LearnerConfig]] = ShaperConfig
-
     @property
     def actor_critic(self) -> Recurrent:
         return make_recurrent(
@@ -75,10 +68,6 @@ class Shaper(PolicyGradient):
             context=self.config.context,
             num_games=self.num_games,
         )
-
-    def policy_params(self, params: PyTree) -> PyTree:
-        """Returns the parameters without those that only the value reads."""
-        return self.actor_critic.policy_params(params)
 
 
 @documented
@@ -103,12 +92,12 @@ class MFOSConfig(ContextConfig):
 
 @dataclasses.dataclass(frozen=True)
 class MFOS(PolicyGradient):
-    """A policy whose units are multiplied by what a meta policy says of the episode.
+    """A policy whose units a meta policy multiplies by a vector in every episode.
 
     In an inner episode the policy reads `th * GRU_policy` and the value `th *
-    GRU_value`. At its end `th = sigmoid(W h_meta)`, where the third unit has read all
-    steps; the other two are cleared, and with `meta_memory="episode"` the third too. In
-    the first episode of a trial `th` is 1.
+    GRU_value`. At its end `th` becomes `sigmoid(W h_meta)`, where `h_meta` is the state
+    of the third unit, which has read all steps. The other two are cleared, and with
+    `meta_memory="episode"` the third too. In the first episode of a trial `th` is 1.
 
     A loss computes `th` again at every inner end of its sequence, so the gradient of
     later episodes reaches the meta policy through it.
@@ -124,10 +113,6 @@ class MFOS(PolicyGradient):
 
     config: MFOSConfig = MFOSConfig()
 
-    recurrent: ClassVar[bool] = True
-    stores_hiddens: ClassVar[str] = "first"
-    config_class: ClassVar[type[LearnerConfig]] = MFOSConfig
-
     @property
     def actor_critic(self) -> Recurrent:
         of_trial = self.config.meta_memory == "trial"
@@ -140,7 +125,3 @@ class MFOS(PolicyGradient):
             num_games=self.num_games,
             module_class=ModelFreeShaperNetwork,
         )
-
-    def policy_params(self, params: PyTree) -> PyTree:
-        """Returns the parameters without those that only the value reads."""
-        return self.actor_critic.policy_params(params)

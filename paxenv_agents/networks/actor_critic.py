@@ -1,13 +1,13 @@
-"""A policy and a value as one function of what is seen and what is remembered.
+"""A policy and a value as one function of an observation and a hidden state.
 
 An `ActorCritic` is static and hashable, like the agent that holds it; parameters and
-hidden states are given to it. `FeedForward` remembers nothing, `Recurrent` has gated
-recurrent units and a rule that says when they forget.
+hidden states are given to it. `FeedForward` has no memory, `Recurrent` has gated
+recurrent units and a rule for when they are cleared.
 """
 
 import abc
 import dataclasses
-from typing import Any, ClassVar, cast
+from typing import Annotated, Any, ClassVar, cast
 
 import gymnasium
 import jax
@@ -16,19 +16,58 @@ from flax import linen as nn
 from jaxtyping import Array, Float, PyTree
 
 from paxenv import keys, spaces
+from paxenv.options import Count, Widths, check, one_of, option
 from paxenv_agents import structure
 from paxenv_agents.agent import GAMES
-from paxenv_agents.networks import feed_forward
+from paxenv_agents.networks import distributions, feed_forward
 from paxenv_agents.networks.distributions import (
     ActionDistribution,
     Distribution,
     TabularDistribution,
 )
-from paxenv_agents.networks.options import NetworkConfig
 from paxenv_agents.networks.recurrent import Memory, RecurrentActorCritic
 from paxenv_agents.ops.categorical import look_up
 from paxenv_agents.registry import PairingError
-from paxenv_agents.types import KeyLike, Sample
+from paxenv_agents.types import KeyLike, Sample, Terms
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class NetworkConfig:
+    """Options of networks that all actor-critics have; `PPOConfig` explains each one.
+
+    Their widths, `hidden_sizes`, have a default of each learner's own.
+    """
+
+    activation: feed_forward.Activation = option(
+        "tanh", "Activation of the hidden layers."
+    )
+    shared_torso: bool = option(
+        False, "Whether policy and value are heads of one torso, or two networks."
+    )
+    tabular: bool = option(
+        False, "Whether each observed state has a row of logits and a value of its own."
+    )
+    action_scale: Annotated[str, one_of(*distributions.SCALES)] = option(
+        "state_independent",
+        "For a Box: standard deviations are a learnt vector, or the `softplus` of a "
+        "head of the network.",
+    )
+    action_bound: Annotated[str, one_of(*distributions.BOUNDS)] = option(
+        "squashed", "For a Box: actions are squashed by tanh, or `scaled` and clipped."
+    )
+    conv_channels: Widths = option(
+        (16, 16),
+        "For images: channels of each convolution; `()` flattens the image.",
+    )
+    kernel_size: Count = option(3, "For images: height and width of the kernels.")
+
+    def __post_init__(self) -> None:
+        check(self)
+        object.__setattr__(self, "conv_channels", tuple(self.conv_channels))
+
+    def check_plan(self) -> None:
+        """Raises ValueError if something ends with a plan and there is no plan."""
+
 
 #: A policy at some observations: the distribution of the actions.
 PolicyDistribution = ActionDistribution | TabularDistribution
@@ -48,6 +87,8 @@ class ActorCritic(abc.ABC):
     distribution: Distribution
     module: nn.Module
 
+    #: Whether a hidden state goes from step to step.
+    recurrent: ClassVar[bool] = False
     #: Fields of a sample that `evaluate` reads beside observations and actions.
     sequence_fields: ClassVar[tuple[str, ...]] = ()
 
@@ -58,7 +99,7 @@ class ActorCritic(abc.ABC):
 
     @property
     def mixes_games(self) -> bool:
-        """Whether what it does in a game depends on the games beside it."""
+        """Whether its outputs in a game depend on the games that are played at once."""
         return False
 
     @abc.abstractmethod
@@ -91,16 +132,14 @@ class ActorCritic(abc.ABC):
     ) -> tuple[PolicyDistribution, Float[Array, "T E"]]:
         """Returns (policy, values), both `[T, E]`, of experience."""
 
-    def evaluate(
-        self, params: PyTree, sample: Sample
-    ) -> tuple[Float[Array, "T E"], Float[Array, "T E"], Float[Array, "T E"]]:
+    def evaluate(self, params: PyTree, sample: Sample) -> Terms:
         """Returns (log_probs, values, entropies), each `[T, E]`, of experience."""
         policy, values = self.outputs(params, sample)
         return policy.log_prob(sample.actions), values, policy.entropy()
 
 
 class FeedForward(ActorCritic):
-    """A network of what is seen alone; its hidden state is empty."""
+    """A network that reads the observation alone; its hidden state is empty."""
 
     @property
     def hidden_size(self) -> int:
@@ -143,14 +182,14 @@ class FeedForward(ActorCritic):
 
 @dataclasses.dataclass(frozen=True)
 class Recurrent(ActorCritic):
-    """A network that reads what is seen into a hidden state, and that state.
+    """A network that reads observations into a hidden state, and acts on that state.
 
-    A loss plays a sequence again from its first stored state, lets the rule of the
-    memory act where an inner episode ends, passes over steps that were not played, and
-    is differentiated through all of it.
+    A loss runs over a sequence again from its first stored state, applies the rule of
+    the memory where an inner episode ends, skips steps that were not played, and is
+    differentiated through the whole sequence.
 
     Attributes:
-        memory: When the hidden state is forgotten.
+        memory: The rule that says when the hidden state is cleared.
         num_games: Games that are played together and may see each other's hidden
             states; None: all games of a batch.
 
@@ -162,6 +201,7 @@ class Recurrent(ActorCritic):
     memory: Memory
     num_games: int | None = None
 
+    recurrent: ClassVar[bool] = True
     sequence_fields: ClassVar[tuple[str, ...]] = ("hiddens", "valid", "inner_ends")
 
     @property
@@ -197,9 +237,7 @@ class Recurrent(ActorCritic):
         return ActionDistribution(self.distribution, outputs), value, after
 
     @structure.compiled_method
-    def evaluate(
-        self, params: PyTree, sample: Sample
-    ) -> tuple[Float[Array, "T E"], Float[Array, "T E"], Float[Array, "T E"]]:
+    def evaluate(self, params: PyTree, sample: Sample) -> Terms:
         """Returns (log_probs, values, entropies), each `[T, E]`, of a sequence.
 
         Reads `hiddens[0]`, `valid` and `inner_ends`. Where a step was not played the
@@ -305,7 +343,7 @@ def make_recurrent(
         observation_space: What is seen.
         distribution: How outputs become actions.
         config: Options of networks, with `hidden_sizes` and `gru_size`.
-        memory: When its hidden state is forgotten.
+        memory: The rule that says when the hidden state is cleared.
         context: What a hidden state becomes before each step; a key of
             `recurrent.CONTEXTS`.
         num_games: Games that see each other's hidden states; None: all of a batch.

@@ -31,8 +31,19 @@ MIN_SCALE = 1e-3
 _SOFTPLUS_OFFSET = math.log(math.expm1(INITIAL_SCALE - MIN_SCALE))
 
 
+#: What a network gives, of one action and of a batch of them.
+Outputs = Float[Array, " outputs"]
+ManyOutputs = Float[Array, "*batch outputs"]
+#: What it gives in each of a few states.
+Table = Float[Array, "S outputs"]
+#: An action in its space, a batch of them, and a number of each.
+Action = Num[Array, "*space"]
+Actions = Num[Array, "..."]
+OfActions = Float[Array, "*batch"]
+
+
 class Distribution(abc.ABC):
-    """A law of actions, given by a network's outputs."""
+    """A distribution of actions, given by a network's outputs."""
 
     @property
     @abc.abstractmethod
@@ -45,35 +56,24 @@ class Distribution(abc.ABC):
         return 0
 
     @abc.abstractmethod
-    def sample(
-        self, key: Key[Array, ""], outputs: Float[Array, " outputs"]
-    ) -> Num[Array, "*space"]:
+    def sample(self, key: Key[Array, ""], outputs: Outputs) -> Action:
         """Returns an action in its space, drawn from `fold_in(key, 0)`. Not batched."""
 
     @abc.abstractmethod
-    def mode(self, outputs: Float[Array, " outputs"]) -> Num[Array, "*space"]:
+    def mode(self, outputs: Outputs) -> Action:
         """Returns the action of a deterministic policy. Not batched."""
 
     @abc.abstractmethod
-    def log_prob(
-        self,
-        outputs: Float[Array, "*batch outputs"],
-        actions: Num[Array, "..."],
-    ) -> Float[Array, "*batch"]:
+    def log_prob(self, outputs: ManyOutputs, actions: Actions) -> OfActions:
         """Returns the log-likelihood `[...]` of actions `[..., *space]`."""
 
     @abc.abstractmethod
-    def entropy(
-        self, outputs: Float[Array, "*batch outputs"]
-    ) -> Float[Array, "*batch"]:
+    def entropy(self, outputs: ManyOutputs) -> OfActions:
         """Returns the entropy `[...]` in nats."""
 
     def sample_at(
-        self,
-        key: Key[Array, ""],
-        outputs: Float[Array, "S outputs"],
-        states: Float[Array, " S"],
-    ) -> Num[Array, "*space"]:
+        self, key: Key[Array, ""], outputs: Table, states: Float[Array, " S"]
+    ) -> Action:
         """Returns `sample` in one of a few states.
 
         Args:
@@ -84,11 +84,8 @@ class Distribution(abc.ABC):
         return self.sample(key, look_up(states, outputs))
 
     def log_prob_at(
-        self,
-        outputs: Float[Array, "S outputs"],
-        states: Float[Array, "*batch S"],
-        actions: Num[Array, "..."],
-    ) -> Float[Array, "*batch"]:
+        self, outputs: Table, states: Float[Array, "*batch S"], actions: Actions
+    ) -> OfActions:
         """Returns `log_prob` in some of a few states.
 
         Args:
@@ -117,41 +114,27 @@ class Categorical(Distribution):
     def head_size(self) -> int:
         return self.num_actions
 
-    def sample(
-        self, key: Key[Array, ""], outputs: Float[Array, " outputs"]
-    ) -> Num[Array, "*space"]:
+    def sample(self, key: Key[Array, ""], outputs: Outputs) -> Action:
         return self._action(categorical.sample(keys.words(key, 1)[0], outputs))
 
-    def mode(self, outputs: Float[Array, " outputs"]) -> Num[Array, "*space"]:
+    def mode(self, outputs: Outputs) -> Action:
         return self._action(categorical.mode(outputs))
 
-    def log_prob(
-        self,
-        outputs: Float[Array, "*batch outputs"],
-        actions: Num[Array, "..."],
-    ) -> Float[Array, "*batch"]:
+    def log_prob(self, outputs: ManyOutputs, actions: Actions) -> OfActions:
         return categorical.log_prob(outputs, actions.astype(jnp.int32) - self.start)
 
-    def entropy(
-        self, outputs: Float[Array, "*batch outputs"]
-    ) -> Float[Array, "*batch"]:
+    def entropy(self, outputs: ManyOutputs) -> OfActions:
         return categorical.entropy(outputs)
 
     def sample_at(
-        self,
-        key: Key[Array, ""],
-        outputs: Float[Array, "S outputs"],
-        states: Float[Array, " S"],
-    ) -> Num[Array, "*space"]:
+        self, key: Key[Array, ""], outputs: Table, states: Float[Array, " S"]
+    ) -> Action:
         bounds = look_up(states, categorical.bounds(outputs))
         return self._action(categorical.pick(keys.words(key, 1)[0], bounds))
 
     def log_prob_at(
-        self,
-        outputs: Float[Array, "S outputs"],
-        states: Float[Array, "*batch S"],
-        actions: Num[Array, "..."],
-    ) -> Float[Array, "*batch"]:
+        self, outputs: Table, states: Float[Array, "*batch S"], actions: Actions
+    ) -> OfActions:
         index = actions.astype(jnp.int32) - self.start
         chosen = index[..., None] == jnp.arange(self.num_actions)
         # A table of states and actions has one number each: [..., S, A] -> [..., S A].
@@ -204,15 +187,13 @@ class BoxGaussian(Distribution):
         low, high = self._bounds
         return high / 2 - low / 2
 
-    def sample(
-        self, key: Key[Array, ""], outputs: Float[Array, " outputs"]
-    ) -> Num[Array, "*space"]:
+    def sample(self, key: Key[Array, ""], outputs: Outputs) -> Action:
         # Blocks of `key` itself would run into `fold_in(key, 1)`, the next step's key.
         words = keys.words(keys.fold_in(key, 0), len(self.low))
         mean, scale = self._moments(outputs)
         return self._action(mean + scale * gaussian.standard_normal(words))
 
-    def mode(self, outputs: Float[Array, " outputs"]) -> Num[Array, "*space"]:
+    def mode(self, outputs: Outputs) -> Action:
         return self._action(self._moments(outputs)[0])
 
     def _moments(self, outputs: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -243,18 +224,12 @@ class SquashedGaussian(BoxGaussian):
     a quadrature (`gaussian.squashed_entropy`); its mode is the squashed mean.
     """
 
-    def log_prob(
-        self,
-        outputs: Float[Array, "*batch outputs"],
-        actions: Num[Array, "..."],
-    ) -> Float[Array, "*batch"]:
+    def log_prob(self, outputs: ManyOutputs, actions: Actions) -> OfActions:
         unit = (self._flat(outputs, actions) - self._centre) / self._half
         log_density = gaussian.squashed_log_prob(unit, *self._moments(outputs))
         return jnp.sum(log_density - jnp.log(self._half), axis=-1)
 
-    def entropy(
-        self, outputs: Float[Array, "*batch outputs"]
-    ) -> Float[Array, "*batch"]:
+    def entropy(self, outputs: ManyOutputs) -> OfActions:
         unit = gaussian.squashed_entropy(*self._moments(outputs))
         return jnp.sum(unit + jnp.log(self._half), axis=-1)
 
@@ -265,15 +240,11 @@ class SquashedGaussian(BoxGaussian):
 class ClippedGaussian(BoxGaussian):
     """Normal numbers scaled to the Box, then clipped to it.
 
-    The log-likelihood is that of what was played: at a bound, of all that is clipped to
-    it. The entropy is that of the numbers before the clip.
+    The log-likelihood is that of the action as played: at a bound, of all numbers that
+    are clipped to it. The entropy is that of the numbers before the clip.
     """
 
-    def log_prob(
-        self,
-        outputs: Float[Array, "*batch outputs"],
-        actions: Num[Array, "..."],
-    ) -> Float[Array, "*batch"]:
+    def log_prob(self, outputs: ManyOutputs, actions: Actions) -> OfActions:
         mean, scale = self._moments(outputs)
         likelihood = gaussian.clipped_log_prob(
             self._flat(outputs, actions),
@@ -283,9 +254,7 @@ class ClippedGaussian(BoxGaussian):
         )
         return jnp.sum(likelihood, axis=-1)
 
-    def entropy(
-        self, outputs: Float[Array, "*batch outputs"]
-    ) -> Float[Array, "*batch"]:
+    def entropy(self, outputs: ManyOutputs) -> OfActions:
         _, scale = self._moments(outputs)
         return jnp.sum(gaussian.entropy(self._half * scale), axis=-1)
 
@@ -369,19 +338,19 @@ class ActionDistribution(struct.PyTreeNode):
     distribution: Distribution = struct.field(pytree_node=False)
     outputs: jax.Array
 
-    def sample(self, key: Key[Array, ""]) -> Num[Array, "*space"]:
+    def sample(self, key: Key[Array, ""]) -> Action:
         """Returns an action, drawn from `fold_in(key, 0)`. Not batched."""
         return self.distribution.sample(key, self.outputs)
 
-    def mode(self) -> Num[Array, "*space"]:
+    def mode(self) -> Action:
         """Returns the action of a deterministic policy. Not batched."""
         return self.distribution.mode(self.outputs)
 
-    def log_prob(self, actions: Num[Array, "..."]) -> Float[Array, "*batch"]:
+    def log_prob(self, actions: Actions) -> OfActions:
         """Returns the log-likelihood `[...]` of actions `[..., *space]`."""
         return self.distribution.log_prob(self.outputs, actions)
 
-    def entropy(self) -> Float[Array, "*batch"]:
+    def entropy(self) -> OfActions:
         """Returns the entropy `[...]` in nats."""
         return self.distribution.entropy(self.outputs)
 
@@ -399,18 +368,18 @@ class TabularDistribution(struct.PyTreeNode):
     outputs: jax.Array
     states: jax.Array
 
-    def sample(self, key: Key[Array, ""]) -> Num[Array, "*space"]:
+    def sample(self, key: Key[Array, ""]) -> Action:
         """Returns an action, drawn from `fold_in(key, 0)`. Not batched."""
         return self.distribution.sample_at(key, self.outputs, self.states)
 
-    def mode(self) -> Num[Array, "*space"]:
+    def mode(self) -> Action:
         """Returns the action of a deterministic policy. Not batched."""
         return self.distribution.mode(look_up(self.states, self.outputs))
 
-    def log_prob(self, actions: Num[Array, "..."]) -> Float[Array, "*batch"]:
+    def log_prob(self, actions: Actions) -> OfActions:
         """Returns the log-likelihood `[...]` of actions `[..., *space]`."""
         return self.distribution.log_prob_at(self.outputs, self.states, actions)
 
-    def entropy(self) -> Float[Array, "*batch"]:
+    def entropy(self) -> OfActions:
         """Returns the entropy `[...]` in nats."""
         return look_up(self.states, self.distribution.entropy(self.outputs))

@@ -1,4 +1,4 @@
-"""Networks of policies and values, and what they read.
+"""Networks of policies and values, and the features that they read.
 
 A network maps features `[..., F]` to the outputs `[..., A]` that give a policy (logits
 of A actions, or the numbers that a `Distribution` over a Box reads), a value `[...]`,
@@ -10,7 +10,7 @@ import dataclasses
 import functools
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import gymnasium
 import jax
@@ -21,6 +21,7 @@ from jax.nn.initializers import Initializer
 from jaxtyping import Array, Float, Num, PyTree
 
 from paxenv import spaces
+from paxenv.options import one_of
 from paxenv_agents.ops.categorical import look_up
 from paxenv_agents.types import KeyLike
 
@@ -33,7 +34,7 @@ def orthogonal(scale: float = 1.0) -> Initializer:
 
     A kernel `[..., outputs]` is a matrix of all its other axes times `outputs`. Its
     columns are orthonormal, or its rows if it has fewer rows than columns; such
-    matrices are drawn from the uniform law, that of Haar, as by
+    matrices are drawn from the uniform (Haar) distribution, as by
     `jax.nn.initializers.orthogonal`, but without LAPACK and with other bits.
 
     Args:
@@ -59,7 +60,7 @@ def orthogonal(scale: float = 1.0) -> Initializer:
 # One compile for each shape, not for each operation, where nothing else is compiled.
 @functools.partial(jax.jit, static_argnums=(1, 2, 3))
 def _orthonormal(key: jax.Array, num_vectors: int, size: int, dtype: Any) -> jax.Array:
-    """Returns orthonormal vectors `[num_vectors, size]` from the uniform law.
+    """Returns uniformly distributed orthonormal vectors `[num_vectors, size]`.
 
     They are the Q of a Gaussian matrix whose R has a positive diagonal, as a product of
     Householder reflections: what the k-th of them does not fix is again a Gaussian
@@ -93,11 +94,11 @@ _GAIN = 2.0**0.5
 
 @dataclasses.dataclass(frozen=True)
 class Image:
-    """How an image is seen.
+    """How a network reads an image.
 
     Attributes:
         shape: Height, width, channels.
-        scale: What a pixel is divided by.
+        scale: The number by which a pixel is divided.
         channels: Output channels of each convolution.
         kernel_size: Height and width of each convolution; edges are padded.
     """
@@ -125,7 +126,7 @@ def image(
 
 
 class OnImage(nn.Module):
-    """A network of features that reads what convolutions make of an image.
+    """A network that reads the outputs of convolutions over an image.
 
     Reads the pixels as features `[..., H * W * C]`, as `networks.features` gives them.
 
@@ -161,6 +162,8 @@ ACTIVATIONS: dict[str, Callable[[jax.Array], jax.Array]] = {
     "relu": nn.relu,
     "silu": nn.silu,
 }
+#: An option of which one is chosen.
+Activation = Annotated[str, one_of(*ACTIVATIONS)]
 HIDDEN_SCALE, POLICY_SCALE, VALUE_SCALE = 2.0**0.5, 0.01, 1.0
 #: Up to here a network is evaluated on all states of a `Discrete` or `OneHot` space,
 #: and the outputs are looked up: many games then cost about as much as one.
@@ -317,9 +320,10 @@ def apply(
     observations: Num[Array | np.ndarray, "..."],
     observation_space: gymnasium.Space,
 ) -> PyTree[Float[Array, "..."]]:
-    """Returns what a network makes of observations `[..., *space]`.
+    """Returns the outputs of a network at observations `[..., *space]`.
 
-    An actor-critic makes (outputs `[..., A]`, values `[...]`), an actor outputs alone.
+    An actor-critic gives (outputs `[..., A]`, values `[...]`), an actor the outputs
+    alone.
     """
     space = observation_space
     if few_states(space):
@@ -339,7 +343,7 @@ def few_states(space: gymnasium.Space) -> bool:
 def tables(
     network: nn.Module, params: PyTree, space: gymnasium.Space
 ) -> PyTree[Float[Array, "S ..."]]:
-    """Returns what a network makes of every state of a space, leaves `[S, ...]`."""
+    """Returns the outputs of a network in every state of a space, leaves `[S, ...]`."""
     every = jnp.eye(num_features(space), dtype=jnp.float32)
     return network.apply({"params": params}, every)
 

@@ -1,4 +1,4 @@
-"""Networks that remember, and for how long: encoders, gated recurrent units, heads."""
+"""Networks with a memory, and rules for how long it lasts."""
 
 import abc
 import dataclasses
@@ -13,12 +13,18 @@ from jaxtyping import Array, Float, PyTree
 from paxenv_agents.agent import GAMES
 from paxenv_agents.networks import feed_forward
 
+#: What is remembered, and a part of it.
+Hidden = Float[Array, "*batch H"]
+Part = Float[Array, " part"]
+#: What each cell reads of what is seen.
+Encoded = tuple[Float[Array, "*batch W"], ...]
+
 
 class Alone(nn.Module):
-    """A game keeps to itself."""
+    """A hidden state does not depend on other games."""
 
     @nn.compact
-    def __call__(self, hidden: Float[Array, "*batch H"]) -> Float[Array, "*batch H"]:
+    def __call__(self, hidden: Hidden) -> Hidden:
         return hidden
 
 
@@ -26,14 +32,14 @@ class Average(nn.Module):
     """Half of a hidden state is the mean over the games; one game keeps its own."""
 
     @nn.compact
-    def __call__(self, hidden: Float[Array, "*batch H"]) -> Float[Array, "*batch H"]:
+    def __call__(self, hidden: Hidden) -> Hidden:
         if not in_company():
             return hidden
         return hidden / 2 + jax.lax.pmean(hidden, GAMES) / 2
 
 
 class Attention(nn.Module):
-    """Half of a hidden state is what it reads in those of all games, its own too.
+    """Half of a hidden state is what attention reads in those of all games.
 
     One head over the games, between two layer norms over the features. There is no
     position, so the order of the games does not matter.
@@ -44,7 +50,7 @@ class Attention(nn.Module):
     """
 
     @nn.compact
-    def __call__(self, hidden: Float[Array, "*batch H"]) -> Float[Array, "*batch H"]:
+    def __call__(self, hidden: Hidden) -> Hidden:
         size = hidden.shape[-1]
         seen = nn.LayerNorm(name="norm_in")(hidden)
         query, key, value = (
@@ -83,9 +89,10 @@ def in_company() -> bool:
 class RecurrentActorCritic(nn.Module):
     """Features and a hidden state to a policy and a value.
 
-    `encode` has no memory and takes a whole sequence at once, `step` carries the hidden
-    state on by one step, and `outputs` reads it. Hidden states of games that are called
-    under `jax.vmap(..., axis_name="games")` meet before each step.
+    `encode` has no memory and takes a whole sequence at once, `step` advances the
+    hidden state by one step, and `outputs` reads it. Under
+    `jax.vmap(..., axis_name="games")` the context mixes the hidden states of the games
+    before each step.
 
     Source of the cell: Cho et al., Learning Phrase Representations using RNN
     Encoder-Decoder (2014).
@@ -148,25 +155,17 @@ class RecurrentActorCritic(nn.Module):
             self.scales = self.param("scales", zeros, (self.num_scales,), jnp.float32)
 
     def __call__(
-        self, hidden: Float[Array, "*batch H"], features: Float[Array, "*batch F"]
-    ) -> tuple[
-        Float[Array, "*batch A"], Float[Array, "*batch"], Float[Array, "*batch H"]
-    ]:
+        self, hidden: Hidden, features: Float[Array, "*batch F"]
+    ) -> tuple[Float[Array, "*batch A"], Float[Array, "*batch"], Hidden]:
         """Returns (outputs `[..., A]`, value `[...]`, next hidden `[..., H]`)."""
         hidden = self.step(hidden, self.encode(features))
         return *self.outputs(hidden), hidden
 
-    def encode(
-        self, features: Float[Array, "*batch F"]
-    ) -> tuple[Float[Array, "*batch W"], ...]:
+    def encode(self, features: Float[Array, "*batch F"]) -> Encoded:
         """Returns what each cell reads of features `[..., F]`."""
         return tuple(encoder(features) for encoder in self.encoders)
 
-    def step(
-        self,
-        hidden: Float[Array, "*batch H"],
-        encoded: tuple[Float[Array, "*batch W"], ...],
-    ) -> Float[Array, "*batch H"]:
+    def step(self, hidden: Hidden, encoded: Encoded) -> Hidden:
         """Returns the hidden state `[..., H]` after one more step."""
         parts = jnp.split(hidden, len(self.cells), axis=-1)
         return jnp.concatenate(
@@ -180,7 +179,7 @@ class RecurrentActorCritic(nn.Module):
         )
 
     def outputs(
-        self, hidden: Float[Array, "*batch H"]
+        self, hidden: Hidden
     ) -> tuple[Float[Array, "*batch A"], Float[Array, "*batch"]]:
         """Returns (outputs of the policy `[..., A]`, value `[...]`)."""
         policy = self.policy_head(hidden[..., : self.gru_size])
@@ -195,7 +194,7 @@ NUM_PARTS = 4
 
 
 class ModelFreeShaperNetwork(RecurrentActorCritic):
-    """Three recurrent units: of the policy, of the value, and of what steers both.
+    """Three recurrent units: of the policy, of the value, and of the meta policy.
 
     The hidden state is `[policy | value | meta | th]`. The heads read the first two
     units, each multiplied by `th`, which only `steered` changes. Attributes are those
@@ -218,31 +217,25 @@ class ModelFreeShaperNetwork(RecurrentActorCritic):
         self.steering = nn.Dense(self.gru_size)
 
     def __call__(
-        self, hidden: Float[Array, "*batch H"], features: Float[Array, "*batch F"]
-    ) -> tuple[
-        Float[Array, "*batch A"], Float[Array, "*batch"], Float[Array, "*batch H"]
-    ]:
+        self, hidden: Hidden, features: Float[Array, "*batch F"]
+    ) -> tuple[Float[Array, "*batch A"], Float[Array, "*batch"], Hidden]:
         """Returns (outputs `[..., A]`, value `[...]`, next hidden `[..., 4 * G]`)."""
         outputs, value, after = super().__call__(hidden, features)
         self.steered(after)  # So that `init` makes its parameters too.
         return outputs, value, after
 
-    def step(
-        self,
-        hidden: Float[Array, "*batch H"],
-        encoded: tuple[Float[Array, "*batch W"], ...],
-    ) -> Float[Array, "*batch H"]:
+    def step(self, hidden: Hidden, encoded: Encoded) -> Hidden:
         """Returns the hidden state after one more step; `th` is as it was."""
         units, th = jnp.split(hidden, [self.num_units * self.gru_size], axis=-1)
         return jnp.concatenate([super().step(units, encoded), th], axis=-1)
 
-    def steered(self, hidden: Float[Array, "*batch H"]) -> Float[Array, "*batch G"]:
+    def steered(self, hidden: Hidden) -> Float[Array, "*batch G"]:
         """Returns the next `th`, `[..., G]`: a sigmoid of what the meta unit holds."""
         meta = jnp.split(hidden, NUM_PARTS, axis=-1)[2]
         return jax.nn.sigmoid(self.steering(meta))
 
     def outputs(
-        self, hidden: Float[Array, "*batch H"]
+        self, hidden: Hidden
     ) -> tuple[Float[Array, "*batch A"], Float[Array, "*batch"]]:
         """Returns (outputs of the policy `[..., A]`, value `[...]`)."""
         actor, critic, _, th = jnp.split(hidden, NUM_PARTS, axis=-1)
@@ -259,17 +252,14 @@ class Memory(abc.ABC):
 
     @abc.abstractmethod
     def next_episode(
-        self,
-        module: RecurrentActorCritic,
-        params: PyTree,
-        hidden: Float[Array, " part"],
-    ) -> Float[Array, " part"]:
+        self, module: RecurrentActorCritic, params: PyTree, hidden: Part
+    ) -> Part:
         """Returns the hidden state `[H]` with which the next inner episode opens.
 
         Args:
             module: The network.
             params: Its parameters.
-            hidden: What it remembered at the end of the episode, `[H]`.
+            hidden: The hidden state at the end of the episode, `[H]`.
         """
 
 
@@ -278,11 +268,8 @@ class OfEpisode(Memory):
     """A hidden state is 0 at the opening of every inner episode."""
 
     def next_episode(
-        self,
-        module: RecurrentActorCritic,
-        params: PyTree,
-        hidden: Float[Array, " part"],
-    ) -> Float[Array, " part"]:
+        self, module: RecurrentActorCritic, params: PyTree, hidden: Part
+    ) -> Part:
         return jnp.zeros_like(hidden)
 
 
@@ -291,17 +278,14 @@ class OfTrial(Memory):
     """A hidden state is 0 only at the opening of a trial."""
 
     def next_episode(
-        self,
-        module: RecurrentActorCritic,
-        params: PyTree,
-        hidden: Float[Array, " part"],
-    ) -> Float[Array, " part"]:
+        self, module: RecurrentActorCritic, params: PyTree, hidden: Part
+    ) -> Part:
         return hidden
 
 
 @dataclasses.dataclass(frozen=True)
 class Steered(Memory):
-    """M-FOS: what the meta unit has read becomes `th`, and the other two are cleared.
+    """M-FOS: the meta unit's state gives `th`, and the other two units are cleared.
 
     In the first inner episode of a trial `th` is 1.
 
@@ -317,11 +301,8 @@ class Steered(Memory):
         return jnp.concatenate([empty, jnp.ones(size, jnp.float32)])
 
     def next_episode(
-        self,
-        module: RecurrentActorCritic,
-        params: PyTree,
-        hidden: Float[Array, " part"],
-    ) -> Float[Array, " part"]:
+        self, module: RecurrentActorCritic, params: PyTree, hidden: Part
+    ) -> Part:
         steered: Any = module.apply({"params": params}, hidden, method="steered")
         actor, critic, meta, _ = jnp.split(hidden, NUM_PARTS, axis=-1)
         meta = self.of_meta.next_episode(module, params, meta)

@@ -33,7 +33,7 @@ def baseline(
     return_t: Float[Array, " T games"],
     valid: Bool[Array, " T games"],
 ) -> Float[Array, " T games"]:
-    """Returns the values, moved by how far the *other* games' returns are from theirs.
+    """Returns each value plus the mean error of the *other* games' values.
 
     A game's baseline at step t is V of its own state, plus the mean of return - V over
     the other games that are still played then. It depends on no action of its own

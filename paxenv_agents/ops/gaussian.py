@@ -1,4 +1,4 @@
-"""Normal distributions of single numbers, and what bounds make of them."""
+"""Normal distributions of single numbers, also squashed or clipped to bounds."""
 
 import jax
 import jax.numpy as jnp
@@ -78,7 +78,7 @@ def clipped_log_prob(
 
     The log-density between the bounds, and at a bound the log of all the probability
     that is clipped to it: its gradient is the mean of the gradient over the numbers
-    that were clipped, which nobody needs to remember.
+    that were clipped, which need not be stored.
 
     Source: Fujita & Maeda, Clipped Action Policy Gradient (2018), eq. 9.
     """

@@ -1,4 +1,4 @@
-"""Returns over several steps, with the ends of episodes and steps not played."""
+"""Returns over several steps, where episodes may end and steps may not be played."""
 
 import jax
 import jax.numpy as jnp
@@ -24,8 +24,8 @@ def generalised_advantages(
     A_t = r_t + gamma * V'_t - V_t + gamma * lambda * A_{t+1}. V'_t is 0 where the step
     terminated, `final_values` where it was truncated, and V of the next valid step
     (or `v_last`) elsewhere; the last term is 0 at both ends. Steps that are not valid
-    are passed over as if they were not there. With `lambda_` 1, `A + V` is the
-    discounted reward to go.
+    are skipped as if they were not there. With `lambda_` 1, `A + V` is the discounted
+    reward to go.
 
     Args:
         r_t: Rewards.
@@ -33,9 +33,9 @@ def generalised_advantages(
         v_last: Value of what was observed after the last step.
         gamma: Discount in [0, 1].
         lambda_: Decay of the trace in [0, 1].
-        terminated: Ends whose future is worth nothing.
+        terminated: Ends after which the value is 0.
         truncated: Ends by time.
-        final_values: Value of what a truncated step led to.
+        final_values: Value of the observation to which a truncated step led.
         valid: Whether the step was played.
 
     Source: Schulman et al., High-Dimensional Continuous Control Using Generalized

@@ -1,4 +1,4 @@
-"""Objectives of policy-gradient learners, and means over the steps that count."""
+"""Objectives of policy-gradient learners, and means over valid steps."""
 
 import jax
 import jax.numpy as jnp
@@ -25,7 +25,8 @@ def normalise(
     """Returns `x` with mean 0 and standard deviation 1 over the steps of weight 1.
 
     A single step is returned as it is, and numbers that differ by rounding alone are
-    only centred: neither a batch of one nor a constant reward teaches noise.
+    only centred, so that neither a batch of one nor a constant reward makes noise into
+    a gradient.
     """
     mean = weighted_mean(x, weights)
     std = jnp.sqrt(weighted_mean(jnp.square(x - mean), weights))

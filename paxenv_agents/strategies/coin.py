@@ -1,4 +1,4 @@
-"""Fixed policies of the coin game: which coin to go for, and by which way."""
+"""Fixed policies of the coin game: which coin a player goes for, and by which way."""
 
 import abc
 import dataclasses
@@ -8,7 +8,7 @@ from typing import Any, Self
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Int, Num, PyTree
+from jaxtyping import Array, Int, PyTree
 
 from paxenv import keys
 from paxenv.environment import Environment
@@ -17,7 +17,7 @@ from paxenv.envs.coin_game import CoinGame
 from paxenv.envs.coin_rules import Place
 from paxenv_agents.agent import Agent
 from paxenv_agents.registry import PairingError
-from paxenv_agents.types import MemoryState, TrainingState
+from paxenv_agents.types import Acted, MemoryState, TrainingState
 
 NUM_ACTIONS = 5
 #: The player, the other player, the own coin and the other's coin.
@@ -157,9 +157,7 @@ class CoinPolicy(Agent):
         rows = [[self.choices(own, other) for other in offsets] for own in offsets]
         return np.array([[(c[0], c[-1]) for c in row] for row in rows], np.int32)
 
-    def policy(
-        self, state: TrainingState, obs: PyTree, memory: MemoryState
-    ) -> tuple[Num[Array, "*action"], TrainingState, MemoryState]:
+    def policy(self, state: TrainingState, obs: PyTree, memory: MemoryState) -> Acted:
         own, other = self.sight.coins(obs)
         table = self._table
         if self.greedy or (table[..., 0] == table[..., 1]).all():

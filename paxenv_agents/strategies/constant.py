@@ -7,15 +7,15 @@ import gymnasium
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Num, PyTree
+from jaxtyping import PyTree
 
 from paxenv import keys, spaces
 from paxenv.environment import Environment
 from paxenv_agents.agent import Agent, num_players
 from paxenv_agents.registry import PairingError
-from paxenv_agents.strategies import seats
-from paxenv_agents.strategies.automaton import Automaton
-from paxenv_agents.types import MemoryState, TrainingState
+from paxenv_agents.strategies import memory_one
+from paxenv_agents.strategies.memory_one import Automaton
+from paxenv_agents.types import Acted, MemoryState, TrainingState
 
 NUM_LOGITS = 5
 
@@ -36,7 +36,7 @@ class Constant(Agent):
     action: int
 
     def __post_init__(self) -> None:
-        seats.require_two_actions(self.action_space)
+        memory_one.require_two_actions(self.action_space)
         if self.action not in (0, 1):
             raise ValueError(
                 f"action must be 0, cooperate, or 1, defect, got {self.action!r}"
@@ -52,16 +52,14 @@ class Constant(Agent):
     @property
     def vector(self) -> tuple[float, ...]:
         """P(cooperate) after CC, CD, DC, DD and at the start."""
-        return (1.0 - self.action,) * seats.MEMORY_ONE_STATES
+        return (1.0 - self.action,) * memory_one.MEMORY_ONE_STATES
 
     @property
     def automaton(self) -> Automaton:
         """One state."""
         return Automaton(outputs=(self.action,), transitions=((0, 0),))
 
-    def policy(
-        self, state: TrainingState, obs: PyTree, memory: MemoryState
-    ) -> tuple[Num[Array, "*action"], TrainingState, MemoryState]:
+    def policy(self, state: TrainingState, obs: PyTree, memory: MemoryState) -> Acted:
         return jnp.asarray(self.action, jnp.int32), state, memory
 
 
@@ -92,9 +90,7 @@ class ConstantLogits(Agent):
         if len(self.logits) != NUM_LOGITS:
             raise ValueError(f"expected {NUM_LOGITS} logits, got {self.logits}")
 
-    def policy(
-        self, state: TrainingState, obs: PyTree, memory: MemoryState
-    ) -> tuple[Num[Array, "*action"], TrainingState, MemoryState]:
+    def policy(self, state: TrainingState, obs: PyTree, memory: MemoryState) -> Acted:
         space = self.action_space
         assert isinstance(space, gymnasium.spaces.Box)
         action = np.clip(np.asarray(self.logits, space.dtype), space.low, space.high)
@@ -114,7 +110,7 @@ class Random(Agent):
 
     def __post_init__(self) -> None:
         if isinstance(self.action_space, gymnasium.spaces.Box):
-            seats.require_finite_box(self.action_space)
+            _require_finite_box(self.action_space)
         elif not isinstance(self.action_space, gymnasium.spaces.Discrete):
             raise PairingError(
                 f"it needs Discrete or Box actions, got {self.action_space}"
@@ -123,12 +119,10 @@ class Random(Agent):
     @property
     def vector(self) -> tuple[float, ...]:
         """P(cooperate) after CC, CD, DC, DD and at the start, with two actions."""
-        seats.require_two_actions(self.action_space)
-        return (0.5,) * seats.MEMORY_ONE_STATES
+        memory_one.require_two_actions(self.action_space)
+        return (0.5,) * memory_one.MEMORY_ONE_STATES
 
-    def policy(
-        self, state: TrainingState, obs: PyTree, memory: MemoryState
-    ) -> tuple[Num[Array, "*action"], TrainingState, MemoryState]:
+    def policy(self, state: TrainingState, obs: PyTree, memory: MemoryState) -> Acted:
         space = self.action_space
         if isinstance(space, gymnasium.spaces.Box):
             share = self._shares(memory.key, space)
@@ -152,3 +146,12 @@ class Random(Agent):
 
 def _below(key: jax.Array, n: int) -> jax.Array:
     return keys.below(keys.words(key, 1)[0], n)
+
+
+def _require_finite_box(space: gymnasium.spaces.Box) -> None:
+    """Raises PairingError unless a Box is of floats between finite bounds."""
+    finite = np.isfinite(space.low).all() and np.isfinite(space.high).all()
+    if not np.issubdtype(space.dtype, np.floating) or not finite:
+        raise PairingError(
+            f"it needs a Box of floats with finite bounds to draw from, got {space}"
+        )

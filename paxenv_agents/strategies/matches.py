@@ -1,12 +1,13 @@
 """Matches of two strategies: played natively, or solved exactly without playing."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Key, PyTree
+from numpy.typing import ArrayLike
 
 from paxenv import keys
 from paxenv.environment import Environment
@@ -14,7 +15,7 @@ from paxenv_agents.agent import Agent
 from paxenv_agents.engine.game_batch import GameBatch, open_games
 from paxenv_agents.engine.lineup import Lineup, Slot
 from paxenv_agents.engine.step import play_step
-from paxenv_agents.strategies.automaton import Automaton
+from paxenv_agents.strategies.memory_one import Automaton
 
 #: The states of a memory-one strategy seen from the other side: CD and DC swap.
 MIRRORED = (0, 2, 1, 3)
@@ -62,12 +63,7 @@ def play_match(
 
     def play_round(batch: GameBatch, _x: None) -> tuple[GameBatch, Match]:
         step_keys = jax.vmap(keys.step)(episode_keys, batch.env_state.t)
-
-        def step_games(env_state: Any, actions: Any) -> Any:
-            step_env = jax.vmap(env.step_inner, (0, 0, 0, None))
-            return step_env(step_keys, env_state, actions, params)
-
-        step = play_step(lineup, params, states, batch, step_keys, step_games)
+        step = play_step(lineup, params, states, batch, step_keys, env.step_inner)
         played = Match(jnp.concatenate(step.taken), jnp.concatenate(step.rewards))
         batch = batch.replace(
             env_state=step.env_state, obs=step.obs, memories=step.memories
@@ -78,7 +74,7 @@ def play_match(
 
 
 def exact_totals(
-    first: Automaton, second: Automaton, payoff: Any, num_rounds: int
+    first: Automaton, second: Automaton, payoff: ArrayLike, num_rounds: int
 ) -> tuple[float, float]:
     """Returns both players' total rewards of a match between two automata.
 
@@ -114,7 +110,7 @@ def exact_totals(
 
 
 def discounted_values(
-    first: Sequence[float], second: Sequence[float], payoff: Any, gamma: float
+    first: Sequence[float], second: Sequence[float], payoff: ArrayLike, gamma: float
 ) -> tuple[float, float]:
     """Returns both players' normalised values, `(1 - gamma) sum_t gamma^t r_t`.
 

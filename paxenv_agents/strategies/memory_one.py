@@ -1,17 +1,68 @@
-"""Memory-one strategies of two-player, two-action games."""
+"""Strategies that look back one round at most, and the automata that they are.
+
+They play games of two actions, 0 to cooperate and 1 to defect.
+"""
 
 import abc
 import dataclasses
 
+import gymnasium
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Num, PyTree
+from jaxtyping import PyTree
 
 from paxenv import keys, spaces
 from paxenv_agents.agent import Agent
-from paxenv_agents.strategies import seats
-from paxenv_agents.strategies.automaton import Automaton
-from paxenv_agents.types import MemoryState, TrainingState
+from paxenv_agents.registry import PairingError
+from paxenv_agents.types import Acted, MemoryState, TrainingState
+
+#: After CC, CD, DC and DD, and at the start.
+MEMORY_ONE_STATES = 5
+
+
+@dataclasses.dataclass(frozen=True)
+class Automaton:
+    """A Moore machine: it plays its state's output, then reads the other's action.
+
+    It says what a strategy does when its own actions are carried out without error,
+    which is what makes a pair of automata solvable exactly (`matches.exact_totals`).
+
+    Attributes:
+        outputs: The action played in each state.
+        transitions: `transitions[state][other_action]` is the next state.
+        initial: The state in which an inner episode opens.
+
+    Raises:
+        ValueError: If a transition or the initial state names no state.
+
+    Source: Rubinstein, Finite Automata Play the Repeated Prisoner's Dilemma (1986).
+    """
+
+    outputs: tuple[int, ...]
+    transitions: tuple[tuple[int, ...], ...]
+    initial: int = 0
+
+    def __post_init__(self) -> None:
+        if len(self.transitions) != len(self.outputs):
+            raise ValueError(
+                f"{len(self.outputs)} outputs need as many rows of transitions, "
+                f"got {len(self.transitions)}"
+            )
+        named = {self.initial, *(s for row in self.transitions for s in row)}
+        unknown = sorted(named - set(range(len(self.outputs))))
+        if unknown:
+            raise ValueError(
+                f"states must be in [0, {len(self.outputs)}), got {unknown}"
+            )
+
+
+def require_two_actions(action_space: gymnasium.Space) -> None:
+    """Raises PairingError unless the actions are 0, cooperate, and 1, defect."""
+    if not isinstance(action_space, gymnasium.spaces.Discrete) or action_space.n != 2:
+        raise PairingError(
+            "it needs a game of two actions, 0 = cooperate and 1 = defect, got the "
+            f"action space {action_space}"
+        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,10 +79,10 @@ class MemoryOneRule(Agent):
     """
 
     def __post_init__(self) -> None:
-        seats.require_two_actions(self.action_space)
-        seats.require_last_joint_action(self.observation_space)
+        require_two_actions(self.action_space)
+        _require_last_joint_action(self.observation_space)
         vector = self.vector
-        if len(vector) != seats.MEMORY_ONE_STATES:
+        if len(vector) != MEMORY_ONE_STATES:
             raise ValueError(
                 "p must hold four probabilities of cooperating, after CC, CD, DC and "
                 f"DD, got {vector[:-1]}"
@@ -60,9 +111,7 @@ class MemoryOneRule(Agent):
         transitions = tuple((2 * own, 2 * own + 1) for own in outputs)
         return Automaton(outputs, transitions, initial=len(outputs) - 1)
 
-    def policy(
-        self, state: TrainingState, obs: PyTree, memory: MemoryState
-    ) -> tuple[Num[Array, "*action"], TrainingState, MemoryState]:
+    def policy(self, state: TrainingState, obs: PyTree, memory: MemoryState) -> Acted:
         seen = spaces.decode_state(obs, self.observation_space)
         if self.greedy or self.deterministic:
             # A select of constants; a gather of five numbers is slower on a CPU.
@@ -121,3 +170,16 @@ class GenerousTitForTat(MemoryOneRule):
     @property
     def vector(self) -> tuple[float, ...]:
         return (1.0, float(self.generosity), 1.0, float(self.generosity), 1.0)
+
+
+def _require_last_joint_action(observation_space: gymnasium.Space) -> None:
+    """Raises PairingError unless observations are CC, CD, DC, DD and START."""
+    try:
+        num_states = spaces.num_states(observation_space)
+    except ValueError:
+        num_states = 0
+    if num_states != MEMORY_ONE_STATES:
+        raise PairingError(
+            "it needs a two-player game that shows the last joint action as one of "
+            f"{MEMORY_ONE_STATES} states, got the observation space {observation_space}"
+        )

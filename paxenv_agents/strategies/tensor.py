@@ -11,15 +11,15 @@ from typing import Any, Self
 import gymnasium
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Int, Num, PyTree
+from jaxtyping import Array, Bool, Int, PyTree
 
 from paxenv import spaces
 from paxenv.environment import Environment
 from paxenv_agents import agent
 from paxenv_agents.agent import Agent
 from paxenv_agents.registry import PairingError
-from paxenv_agents.strategies import seats
-from paxenv_agents.types import MemoryState, TrainingState
+from paxenv_agents.strategies.memory_one import require_two_actions
+from paxenv_agents.types import Acted, MemoryState, TrainingState
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,14 +35,14 @@ class TitForTatAmongMany(Agent):
     """
 
     def __post_init__(self) -> None:
-        seats.require_two_actions(self.action_space)
+        require_two_actions(self.action_space)
         num_players(self.observation_space)
 
     @classmethod
     def for_seat(cls, env: Environment, player: int, **fields: Any) -> Self:
         """Refuses a game that does not show the actions of all its players."""
         observation_space = env.observation_space(player)
-        seats.require_two_actions(env.action_space(player))
+        require_two_actions(env.action_space(player))
         seen, seats_taken = num_players(observation_space), agent.num_players(env)
         if seen != seats_taken:
             raise PairingError(
@@ -63,9 +63,7 @@ class TitForTatAmongMany(Agent):
             others: How many others there are.
         """
 
-    def policy(
-        self, state: TrainingState, obs: PyTree, memory: MemoryState
-    ) -> tuple[Num[Array, "*action"], TrainingState, MemoryState]:
+    def policy(self, state: TrainingState, obs: PyTree, memory: MemoryState) -> Acted:
         others = num_players(self.observation_space) - 1
         seen = spaces.decode_state(obs, self.observation_space)
         defectors = jax.lax.population_count(seen & (2**others - 1))

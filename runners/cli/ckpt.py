@@ -1,4 +1,4 @@
-"""`paxrun ckpt`: which checkpoints there are, what is in one, weights out of one."""
+"""`paxrun ckpt`: lists, inspects and exports checkpoints."""
 
 import json
 import math
@@ -17,7 +17,7 @@ WHICH = click.option(
     "--which",
     default="latest",
     show_default=True,
-    help="A step, latest, best, or a name, where PATH holds several.",
+    help="A step, latest, best or a name, if PATH holds several checkpoints.",
 )
 
 
@@ -58,7 +58,7 @@ def ls(directory: str, as_json: bool) -> None:
 @WHICH
 @AS_JSON
 def inspect(path: str, which: str, as_json: bool) -> None:
-    """Show what is in a checkpoint: every array, and what the run noted.
+    """Show the contents of a checkpoint: every array, and the record of the run.
 
     PATH is a checkpoint, a run directory or its folder of checkpoints.
     """
@@ -94,8 +94,8 @@ def inspect(path: str, which: str, as_json: bool) -> None:
 @ckpt_group.command("export")
 @click.argument("path")
 @click.argument("out")
-@click.option("--player", default=1, show_default=True, help="Whose agent.")
-@click.option("--seed-index", default=0, show_default=True, help="Which of the seeds.")
+@click.option("--player", default=1, show_default=True, help="The player of the agent.")
+@click.option("--seed-index", default=0, show_default=True, help="The seed, from 0.")
 @WHICH
 def export(path: str, out: str, player: int, seed_index: int, which: str) -> None:
     """Write the weights of one agent to OUT.msgpack, which model_path loads.

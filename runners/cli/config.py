@@ -1,4 +1,4 @@
-"""`paxrun config`: look at settings, check them, take a copy of an experiment."""
+"""`paxrun config`: shows, checks and copies the settings of an experiment."""
 
 from pathlib import Path
 from typing import Any
@@ -14,15 +14,15 @@ def config_group() -> None:
     """Show, check or copy the settings of an experiment."""
 
 
-_QUICK = click.option("--quick", is_flag=True, help="The experiment's small size.")
+_QUICK = click.option("--quick", is_flag=True, help="Use the experiment's small size.")
 
 
 @config_group.command("show", cls=SettingsCommand)
 @setting_options
 @_QUICK
-@click.option("--origins", is_flag=True, help="Say where each value was written.")
+@click.option("--origins", is_flag=True, help="Show where each value was written.")
 def show(words: tuple[str, ...], origins: bool, **options: Any) -> None:
-    """Print the whole config of an experiment; --config of it gives the same.
+    """Print the whole config of an experiment, which --config reads again.
 
     With --origins each setting is a line KEY=VALUE, followed by the file, the word or
     the option that it comes from.
@@ -68,7 +68,7 @@ def validate(words: tuple[str, ...], every: bool, **options: Any) -> None:
 @click.option("--force", is_flag=True, help="Replace a copy that is there already.")
 def eject(name: str, force: bool) -> None:
     """Copy a stored experiment to ./conf, where it shadows the packaged one."""
-    from runners.config.experiments import LOCAL_FOLDER, experiment_text
+    from runners.config.loader import LOCAL_FOLDER, experiment_text
     from runners.storage.places import check_writable
 
     path = LOCAL_FOLDER / Path(f"{name.removesuffix('.yaml')}.yaml")

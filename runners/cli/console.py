@@ -1,4 +1,4 @@
-"""What a console cannot show is replaced, and what libraries say becomes a note."""
+"""Characters that a console cannot show are replaced; warnings become notes."""
 
 import codecs
 import io
@@ -18,8 +18,9 @@ STAND_INS = {"±": "+/-", "…": "...", "━": "=", "•": "*"}
 def adapt_console() -> None:
     """Prepares a process that is a command: no output ends it.
 
-    The standard streams replace what their encoding cannot say. Warnings are notes.
-    What the writer of checkpoints logs of an error is silenced: the error is raised.
+    The standard streams replace characters that their encoding lacks, and warnings are
+    printed as notes. Errors that the writer of checkpoints logs are silenced, since
+    they are raised too.
     """
     codecs.register_error(REPLACE, _stand_in)
     for stream, errors in (

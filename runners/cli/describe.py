@@ -1,4 +1,4 @@
-"""`paxrun describe`: the rules of a game, as a newcomer needs them."""
+"""`paxrun describe`: the rules of a game."""
 
 import click
 
@@ -14,8 +14,8 @@ def describe(game: str, words: tuple[str, ...]) -> None:
     KEY=VALUE changes options of the game, such as payoff or num_inner_steps.
     """
     from paxenv.registry import find
-    from runners.config.overrides import game_options
-    from runners.planning.plan import make_game
+    from runners.config.reading import game_options
+    from runners.planning.game import make_game
     from runners.report.description import description
 
     with user_errors(every_value_error=True):

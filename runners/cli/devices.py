@@ -1,4 +1,4 @@
-"""`paxrun devices`: what there is to run on."""
+"""`paxrun devices`: the devices, the mesh and the versions of a run."""
 
 import importlib.metadata
 import json
@@ -20,7 +20,7 @@ PACKAGES = (
 @click.option(
     "--num-devices",
     type=click.IntRange(min=1),
-    help="Use so many; a CPU is divided into virtual ones.",
+    help="Use this many devices; a CPU is divided into virtual ones.",
 )
 @click.option(
     "--fsdp-devices",

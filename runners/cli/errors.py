@@ -14,9 +14,9 @@ def user_errors(
     """Turns a ConfigError inside into a usage error.
 
     Args:
-        *kinds: What else is the user's mistake.
-        every_value_error: Whether any ValueError is the user's: true where only what
-            the user wrote is being read and put together.
+        *kinds: Other kinds of errors that are mistakes of the user.
+        every_value_error: Whether every ValueError is a mistake of the user: true where
+            only the user's input is read and checked.
     """
     from runners.config import ConfigError
 
@@ -34,7 +34,7 @@ def user_errors(
 def failed_runs() -> Iterator[None]:
     """Turns the failure of a run inside into a message and exit code 1.
 
-    A disk that is full or a folder that vanishes is no mistake of the program.
+    A full disk or a deleted folder is not a mistake of the program.
     """
     from runners.session.loop import NonFiniteError
 
@@ -59,7 +59,7 @@ class SettingsCommand(click.Command):
 
 def _no_option(error: click.NoSuchOption, words: Sequence[str]) -> str:
     """Returns what to write instead of an option that does not exist."""
-    from runners.config.layers import HINTS
+    from runners.config.reading import HINTS
 
     option = error.option_name
     name = option.lstrip("-").replace("-", "_")

@@ -21,7 +21,7 @@ SHOWN = ("reward_per_step", "reward_per_step_last", "cooperation_rate")
     metavar="KEY=VALUE",
     multiple=True,
     required=True,
-    help="A change by itself, several words in quotes; give the option once for each. "
+    help="One change, several words in quotes; give the option once for each change. "
     "A value may be YAML: agent2={name: Naive, reset: trial}.",
 )
 @click.option("--seed", metavar="N", help="Seed of the games.")

@@ -1,4 +1,4 @@
-"""`paxrun list`: what there is."""
+"""`paxrun list`: games, agents, experiments, strategies and plugins."""
 
 import json
 from collections.abc import Callable

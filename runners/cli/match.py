@@ -15,8 +15,8 @@ from paxenv.single_player import SinglePlayer
 from paxenv.wording import counted
 from paxenv_agents.registry import make_agent
 from runners.config import ConfigError
-from runners.config.overrides import game_options
-from runners.planning.plan import make_game
+from runners.config.reading import game_options
+from runners.planning.game import make_game
 from runners.report.description import action_names, payoff_lines
 
 QUIT = ("q", "quit", "exit")
@@ -67,7 +67,7 @@ def open_match(
     Args:
         game: A game's id.
         words: Options of the game as `KEY=VALUE`.
-        against: Who plays the other seats; the game's usual opponent if None.
+        against: The agent at the other seats; None: the game's usual opponent.
         player: The person's seat, from 1.
         seed: Seed of the trial.
         payoff: The game's payoff, as in `paxrun rl`.
@@ -96,10 +96,10 @@ def open_match(
 def play_match(
     match: Match, lines: Iterable[str], show: Callable[[str], Any], *, prompts: bool
 ) -> tuple[float, ...]:
-    """Plays one trial with the actions that `lines` say; returns everyone's totals.
+    """Plays one trial with the actions in `lines`; returns the totals of all players.
 
     Args:
-        match: What is played.
+        match: The match.
         lines: One action each, by name, first letter or number; `q` stops.
         show: Called with each text to print.
         prompts: Whether to ask before each line.

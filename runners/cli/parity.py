@@ -11,7 +11,7 @@ from runners.cli.errors import user_errors
 
 @click.command("parity")
 @click.argument("names", nargs=-1, metavar="[NAME|FAMILY]...")
-@click.option("--quick", is_flag=True, help="The small sizes, of minutes.")
+@click.option("--quick", is_flag=True, help="Run the small sizes, which take minutes.")
 @click.option("--seed", metavar="N", type=int, help="Seed of every run.")
 @click.option("--num-seeds", metavar="N", type=int, help="Repetitions of every run.")
 @click.option(
@@ -21,7 +21,7 @@ from runners.cli.errors import user_errors
     "DIR/experiments.md.",
 )
 @click.option("--exp-dir", metavar="DIR", default="exp", show_default=True)
-@click.option("--dry-run", is_flag=True, help="Check every config, run nothing.")
+@click.option("--dry-run", is_flag=True, help="Check every config and run nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
 def parity(
     names: tuple[str, ...],

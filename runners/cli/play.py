@@ -10,7 +10,7 @@ from runners.cli.errors import SettingsCommand, user_errors
 @click.command(cls=SettingsCommand)
 @click.argument("game")
 @click.argument("words", nargs=-1, metavar="[KEY=VALUE ...]")
-@click.option("--against", metavar="NAME", help="Who plays the other seats.")
+@click.option("--against", metavar="NAME", help="The agent at the other seats.")
 @click.option("--player", default=1, show_default=True, help="Your seat, from 1.")
 @click.option("--seed", default=0, show_default=True, help="Seed of the game.")
 @click.option("--payoff", metavar="TABLE", help="Payoff, as in `paxrun rl`.")
@@ -24,7 +24,7 @@ def play(
 ) -> None:
     """Play a game yourself: type the name or the number of an action, q to stop.
 
-    Moves may also come from a pipe, one on each line.
+    Actions may also come from a pipe, one on each line.
     """
     from runners.cli.match import open_match, play_match
 

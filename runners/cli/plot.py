@@ -11,7 +11,7 @@ AXES = ("env_steps", "iteration", "seconds")
 
 @click.command("plot")
 @click.argument("runs", nargs=-1, required=True, metavar="RUN...")
-@click.option("--metric", metavar="NAME", help="What to draw [the return].")
+@click.option("--metric", metavar="NAME", help="The metric to draw [the return].")
 @click.option(
     "--x", "axis", type=click.Choice(AXES), default="env_steps", show_default=True
 )
@@ -23,7 +23,9 @@ AXES = ("env_steps", "iteration", "seconds")
     show_default=True,
     help="Draw moving means over N points.",
 )
-@click.option("--title", metavar="TEXT", help="The title [what all curves share].")
+@click.option(
+    "--title", metavar="TEXT", help="The title [the settings that all curves share]."
+)
 @click.option(
     "--label",
     "labels",

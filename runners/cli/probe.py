@@ -1,4 +1,4 @@
-"""`paxrun probe`: one forced action, and how the co-players answer it."""
+"""`paxrun probe`: one forced action, and how the co-players respond to it."""
 
 import json
 from typing import Any
@@ -19,7 +19,7 @@ from runners.cli.run import experiment_options, plan_of_words
     type=int,
     default=1,
     show_default=True,
-    help="Which player is forced.",
+    help="The forced player.",
 )
 @click.option(
     "--at",
@@ -27,7 +27,7 @@ from runners.cli.run import experiment_options, plan_of_words
     type=int,
     default=10,
     show_default=True,
-    help="The step at which it is, from 0.",
+    help="The step of the forced action, from 0.",
 )
 @click.option(
     "--action",
@@ -35,7 +35,7 @@ from runners.cli.run import experiment_options, plan_of_words
     type=int,
     default=1,
     show_default=True,
-    help="What it has to do; 1 is to defect.",
+    help="The forced action; 1 is to defect.",
 )
 @click.option(
     "--window",
@@ -61,7 +61,7 @@ def probe(
     dry_run: bool,
     **options: Any,
 ) -> None:
-    """Force one action and show what the others do in the steps that follow.
+    """Force one action and show how the others act in the steps that follow.
 
     Every game is played twice with the same random numbers, with and without the forced
     action; nobody learns.

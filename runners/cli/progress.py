@@ -1,6 +1,5 @@
-"""What a person sees while an experiment runs: on standard error."""
+"""Progress of an experiment, shown on standard error."""
 
-import textwrap
 from typing import Any
 
 import click
@@ -11,9 +10,9 @@ from runners.session.loop import Chunk, Observer
 from runners.storage.run_dir import RunDir
 
 
-def say(text: str, indent: int = 0) -> None:
+def say(text: str) -> None:
     """Prints to standard error."""
-    click.echo(textwrap.indent(text, " " * indent), err=True)
+    click.echo(text, err=True)
 
 
 def warn(text: str) -> None:

@@ -18,32 +18,34 @@ _CONFIG = click.option(
     "config_file",
     metavar="FILE",
     multiple=True,
-    help="A YAML file; of several the later ones lie on top.",
+    help="A YAML file; of several files the later ones win.",
 )
 _SETTINGS = (
     _CONFIG,
     click.option("--env", metavar="GAME", help="The game, such as IPD or CoinGame."),
-    click.option("--agent1", metavar="NAME", help="Who plays player 1."),
-    click.option("--agent2", metavar="NAME", help="Who plays player 2."),
+    click.option("--agent1", metavar="NAME", help="The agent of player 1."),
+    click.option("--agent2", metavar="NAME", help="The agent of player 2."),
     click.option(
         "--payoff",
         metavar="TABLE",
         help='Payoff: "[[-1,-1],[-3,0],[0,-3],[-2,-2]]", -1,-3,0,-2 or '
         '"CC=-1,-1 CD=-3,0 DC=0,-3 DD=-2,-2".',
     ),
-    click.option("--num-envs", metavar="N", help="Games played side by side."),
+    click.option("--num-envs", metavar="N", help="Games that are played at once."),
     click.option("--total-timesteps", metavar="N", help="Environment steps of a seed."),
     click.option("--seed", metavar="N", help="Seed of the run."),
     click.option("--num-seeds", metavar="N", help="Repetitions, run at once."),
     click.option("--model-path", metavar="FILE", help="Weights, or a run directory."),
     click.option("--run-path", metavar="RUN", help="W&B run that holds --model-path."),
-    click.option("--player", metavar="N", help="Whose weights they are [1]."),
+    click.option("--player", metavar="N", help="The player of --model-path [1]."),
     click.option("--num-devices", metavar="N", help="Devices that share the games."),
     click.option("--exp-dir", metavar="DIR", help="Where run directories go [exp]."),
-    click.option("--save-dir", metavar="DIR", help="The run directory itself."),
+    click.option(
+        "--save-dir", metavar="DIR", help="The run directory, instead of a new one."
+    ),
 )
 _OPTIONS = (
-    click.option("--dry-run", is_flag=True, help="Check the config, run nothing."),
+    click.option("--dry-run", is_flag=True, help="Check the config and run nothing."),
     click.option("--json", "as_json", is_flag=True, help="Print the results as JSON."),
 )
 
@@ -65,15 +67,15 @@ def setting_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def training_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Adds the small size, and what to do with a `--save-dir` that holds a run."""
+    """Adds the options for the small size and for a `--save-dir` that holds a run."""
     command = click.option(
-        "--quick", is_flag=True, help="The experiment's small size, for two cores."
+        "--quick", is_flag=True, help="Run the experiment's small size, for two cores."
     )(command)
     command = click.option(
         "--overwrite", is_flag=True, help="Delete the run in --save-dir first."
     )(command)
     return click.option(
-        "--resume", is_flag=True, help="Go on with the run in --save-dir, if any."
+        "--resume", is_flag=True, help="Continue the run in --save-dir, if any."
     )(command)
 
 
@@ -122,8 +124,10 @@ rl = runner_command("rl", training_options)
 evo = runner_command(
     "evo",
     training_options,
-    click.option("--population-size", "--popsize", metavar="N", help="Members."),
-    click.option("--num-generations", metavar="N", help="Generations."),
+    click.option(
+        "--population-size", "--popsize", metavar="N", help="Members of a population."
+    ),
+    click.option("--num-generations", metavar="N", help="Number of generations."),
 )
 sarl = runner_command("sarl", training_options)
 online = runner_command("online", training_options, _DETERMINISTIC)
@@ -137,7 +141,8 @@ es = runner_command(
         multiple=True,
         metavar="TARGET",
         callback=lambda context, option, value: list(value) or None,
-        help="parameters, NAME, NAME:LOW:HIGH[:SCALE] or NAME:A,B,C; repeatable. A "
+        help="What is searched: parameters, NAME, NAME:LOW:HIGH[:SCALE] or NAME:A,B,C; "
+        "repeatable. A "
         "NAME is a hyperparameter, another option of the agent, or env.NUMBER of the "
         "game.",
     ),
@@ -148,17 +153,21 @@ es = runner_command(
         metavar="N",
         help="Individuals of a generation.",
     ),
-    click.option("--iterations", metavar="N", help="Generations."),
+    click.option("--iterations", metavar="N", help="Number of generations."),
     click.option(
         "--train-agent/--no-train-agent",
         default=None,
         help="Whether individuals train before they are evaluated.",
     ),
     click.option(
-        "--num-steps-per-iteration", metavar="N", help="Budget of an individual."
+        "--num-steps-per-iteration",
+        metavar="N",
+        help="Training steps of an individual.",
     ),
     click.option(
-        "--fit-shaper", metavar="NAME", help="auto, centered_rank, identity, ..."
+        "--fit-shaper",
+        metavar="NAME",
+        help="Shaping: auto, centered_rank, identity, ...",
     ),
 )
 evaluate = runner_command(
@@ -184,13 +193,13 @@ evaluate = runner_command(
     metavar="STEP",
     default="latest",
     show_default=True,
-    help="A checkpoint: its environment steps, latest or best.",
+    help="The checkpoint: its environment steps, latest or best.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")
 def resume(run_dir: str, which: str, as_json: bool) -> None:
-    """Go on with a run that was stopped, in its own directory.
+    """Continue a run that was stopped, in its own directory.
 
-    It ends as it would have ended without the stop, bit for bit.
+    It ends with the same bits as a run without the stop.
     """
     from runners.cli.progress import ProgressObserver
     from runners.session.resuming import plan_of_run
@@ -221,7 +230,7 @@ def resume(run_dir: str, which: str, as_json: bool) -> None:
 def run(words: tuple[str, ...], **options: Any) -> None:
     """Run an experiment with the runner that it names.
 
-    As the command of that name, by the experiment's key `runner`.
+    The key `runner` of the experiment names the command that does the same.
     """
     run_experiment(words, options)
 
@@ -267,14 +276,14 @@ def run_experiment(words: tuple[str, ...], options: dict[str, Any]) -> None:
 
 
 def _say_finished(run: Any) -> None:
-    """Says that a run is not to go on: it is no mistake to ask for it."""
+    """Says that a run has finished; resuming it is no mistake."""
     from runners.cli.progress import say
 
     say(f"the run {run.path} has finished: nothing is left to do")
 
 
 def _finish(outcome: Any, run_dir: Any, as_json: bool) -> None:
-    """Reports what came out; exits with 130 after an interruption."""
+    """Reports the outcome; exits with 130 after an interruption."""
     from paxenv.wording import counted
     from runners.cli.progress import say
     from runners.report.closing import shown
@@ -333,23 +342,18 @@ def config_of_words(words: tuple[str, ...], options: dict[str, Any]) -> Any:
 
 def _announce(plan: Any) -> None:
     """Says what will be played: the payoff as it was understood, and every notice."""
-    from paxenv.payoffs import describe_payoff
     from runners.cli.progress import say, warn
-    from runners.planning.plan import payoff_table
+    from runners.report.description import payoff_lines
 
-    payoff = payoff_table(plan.params)
-    if "payoff" in plan.config.env.options and payoff is not None:
-        is_matrix = payoff.shape[-1] == 2 and payoff.size == 8
-        say("payoff:")
-        say(describe_payoff(payoff) if is_matrix else str(payoff.tolist()), indent=2)
+    if "payoff" in plan.config.env.options:
+        say("\n".join(payoff_lines(plan.env, plan.params)))
     for notice in plan.notices:
         warn(notice)
 
 
 def _show(plan: Any, as_json: bool) -> None:
     from paxenv.wording import counted
-    from runners.config import to_yaml
-    from runners.config.schema import as_dict
+    from runners.config import as_dict, to_yaml
 
     if as_json:
         click.echo(json.dumps(as_dict(plan.config), indent=2))

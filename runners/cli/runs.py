@@ -1,4 +1,4 @@
-"""`paxrun runs`: which runs there are, and what one of them did."""
+"""`paxrun runs`: lists runs, and shows one."""
 
 import dataclasses
 import json
@@ -9,7 +9,10 @@ import click
 from runners.cli.errors import user_errors
 
 EXP_DIR = click.option(
-    "--exp-dir", default="exp", show_default=True, help="Where runs are looked for."
+    "--exp-dir",
+    default="exp",
+    show_default=True,
+    help="The folder in which runs are looked for.",
 )
 #: A pipe has no width: there a run is one line.
 PIPE_WIDTH = 500
@@ -27,12 +30,12 @@ def runs_group() -> None:
 @click.option("--group", metavar="NAME", help="Only runs of this group.")
 @click.option("--tag", metavar="NAME", help="Only runs with this tag.")
 @click.option("--name", metavar="NAME", help="Only runs of this name.")
-@click.option("--status", metavar="STATUS", help="Only runs that ended so, or run.")
+@click.option("--status", metavar="STATUS", help="Only runs of this status.")
 @AS_JSON
 def ls(exp_dir: str, as_json: bool, **filters: str | None) -> None:
     """List runs, oldest first.
 
-    STATUS is running, finished, interrupted or failed.
+    STATUS is running, finished, interrupted, failed or killed.
     """
     from runners.report.overview import overviews
     from runners.storage.run_dir import STATUSES, find_runs
@@ -119,7 +122,7 @@ def _print_table(rows: list[Any], exp_dir: str) -> None:
 def _print_details(data: dict[str, Any]) -> None:
     from rich.console import Console
 
-    from runners.config.documents import dump
+    from runners.config.reading import dump
 
     console = Console(highlight=False, soft_wrap=True)
     took = _duration(data["seconds"])

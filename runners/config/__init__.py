@@ -1,22 +1,26 @@
 """Experiments as data: YAML, overrides and options into frozen dataclasses."""
 
-from runners.config.departures import experiment_of
-from runners.config.experiments import experiment_names, experiment_text
+from runners.config.building import as_dict
 from runners.config.loader import (
     DEFAULT_EXPERIMENT,
+    experiment_names,
+    experiment_text,
     load,
+    load_on_run,
+    load_record,
     load_small,
     origin_lines,
     to_yaml,
 )
+from runners.config.merging import experiment_of
 from runners.config.schema import (
     AgentConfig,
     ConfigError,
     EnvConfig,
     ExperimentConfig,
+    Origin,
     WandbConfig,
 )
-from runners.config.settings import Origin
 from runners.kinds import DEFAULT_LEARNER
 
 __all__ = [
@@ -28,10 +32,13 @@ __all__ = [
     "ExperimentConfig",
     "Origin",
     "WandbConfig",
+    "as_dict",
     "experiment_names",
     "experiment_of",
     "experiment_text",
     "load",
+    "load_on_run",
+    "load_record",
     "load_small",
     "origin_lines",
     "to_yaml",

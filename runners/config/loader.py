@@ -1,23 +1,45 @@
 """From names, files, overrides and options to one `ExperimentConfig`."""
 
-from collections.abc import Iterator, Mapping, Sequence
+import dataclasses
+import importlib.resources
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from paxenv.paths import local_path
-from paxenv.registry import UnknownGameError, find
-from runners.config import merging
-from runners.config.departures import changed, inherited, nobody_asked
-from runners.config.documents import dump, flow, parse
-from runners.config.experiments import extended, read_experiment
-from runners.config.layers import normalise
-from runners.config.overrides import parse_words
-from runners.config.schema import ConfigError, ExperimentConfig, as_dict
-from runners.config.sections import build
-from runners.config.settings import Layer, Origin, Setting
+from paxenv.registry import UnknownGameError, closest, find
+from runners.config.building import as_dict, build
+from runners.config.merging import (
+    NAME,
+    QUICK,
+    Layer,
+    Setting,
+    changed,
+    command_line,
+    flat,
+    inherited,
+    merge,
+    nobody_asked,
+)
+from runners.config.reading import dump, flow, parse, read, read_words
+from runners.config.schema import ConfigError, EnvConfig, ExperimentConfig, Origin
 from runners.kinds import KINDS
 
 DEFAULT_EXPERIMENT = "ipd/ppo_v_tft"
+#: Where the user's own experiments lie, which shadow the packaged ones.
+LOCAL_FOLDER = Path("conf") / "experiment"
+
+
+class Document(NamedTuple):
+    """A file with what it extends: what it says, and what makes it small."""
+
+    says: Layer
+    small: Layer = {}
+
+    def on_top_of(self, base: "Document") -> "Document":
+        """Returns it as what extends `base`."""
+        says = inherited(base.says, self.says)
+        return Document(says, merge(base.small, self.small))
 
 
 def load(
@@ -41,22 +63,19 @@ def load(
     Raises:
         ConfigError: If anything is unknown or does not fit.
     """
-    overrides = parse_words(words)
-    command = merging.command_line([*overrides.layers, *_option_layers(options or {})])
-    if config_file is None:
-        config_file = ()
-    elif isinstance(config_file, str | Path):
+    experiment, command = _command(words, options or {})
+    if isinstance(config_file, str | Path):
         config_file = (config_file,)
-    layers: list[Layer] = []
-    if overrides.experiment is not None:
-        layers = [read_experiment(overrides.experiment)]
+    documents: list[Document] = []
+    if experiment is not None:
+        documents = [_experiment(experiment)]
     elif not config_file:
-        layers = [_implied_base(command)]
-    for path in config_file:
-        layers += _read_file(local_path(path))
-    whole = _on_top(layers, command)
-    if not config_file and overrides.experiment is None:
-        whole = nobody_asked(layers[0], whole)
+        documents = [_implied(command)]
+    for path in config_file or ():
+        documents += _file(local_path(path))
+    whole = _merged(documents, command)
+    if not config_file and experiment is None:
+        whole = nobody_asked(documents[0].says, whole)
     return build(whole)
 
 
@@ -80,17 +99,16 @@ def load_on_run(
     Raises:
         ConfigError: If the words name an experiment, or a setting does not fit.
     """
-    overrides = parse_words(words)
-    if overrides.experiment is not None:
+    experiment, command = _command(words, options or {})
+    if experiment is not None:
         raise ConfigError(
-            f"{overrides.experiment!r} names an experiment, but the run {path} is what "
-            "is played: leave one of them out"
+            f"{experiment!r} names an experiment, but the run {path} is what is "
+            "played: leave one of them out"
         )
-    command = merging.command_line([*overrides.layers, *_option_layers(options or {})])
     origin = Origin("run", f"the run {Path(path).parent}")
-    base = normalise(parse(_text(Path(path)), str(path)), origin)
-    base = merging.merge(base, normalise(changes, origin))
-    return build(_on_top([base], command))
+    base = read(parse(_text(Path(path)), str(path)), origin)
+    base = merge(base, read(dict(changes), origin))
+    return build(_merged([Document(base)], command))
 
 
 def load_record(data: Mapping[str, Any], place: str) -> ExperimentConfig:
@@ -103,13 +121,30 @@ def load_record(data: Mapping[str, Any], place: str) -> ExperimentConfig:
     Raises:
         ConfigError: If a value does not fit its field.
     """
-    return build(normalise(dict(data), Origin("run", place)))
+    return build(read(dict(data), Origin("run", place)))
 
 
 def load_small(name: str, **options: Any) -> ExperimentConfig:
     """Returns a stored experiment in its small size; one without `quick` is small."""
-    quick = "quick" in read_experiment(name)
+    quick = bool(_experiment(name).small)
     return load([name], options={**options, "quick": quick or None})
+
+
+def experiment_text(name: str) -> str:
+    """Returns the YAML of a stored experiment as it was written."""
+    return _path(name).read_text(encoding="utf-8")
+
+
+def experiment_names() -> tuple[str, ...]:
+    """Returns the names of all stored experiments, the user's own included."""
+    names: set[str] = set()
+    for folder in _folders():
+        if folder.is_dir():
+            names |= _names_in(folder)
+            for family in folder.iterdir():
+                if family.is_dir():
+                    names |= {f"{family.name}/{name}" for name in _names_in(family)}
+    return tuple(sorted(names))
 
 
 def to_yaml(config: ExperimentConfig) -> str:
@@ -123,7 +158,14 @@ def origin_lines(config: ExperimentConfig) -> list[str]:
     The values are those of `to_yaml`; `config.origin("agent1.gamma")` is the place of
     one of them.
     """
-    pairs = list(_flat(as_dict(config)))
+    data = as_dict(config)
+    agents = {f"agent{i}": agent for i, agent in enumerate(data["agents"], start=1)}
+    pairs = [
+        (".".join(path), value)
+        for key in data
+        for path, value in flat(agents if key == "agents" else {key: data[key]})
+        if path
+    ]
     words = [f"{name}={flow(value)}" for name, value in pairs]
     width = min(60, max(map(len, words)))
     return [
@@ -132,70 +174,96 @@ def origin_lines(config: ExperimentConfig) -> list[str]:
     ]
 
 
-def _flat(data: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """Yields the settings of plain data, by their names in words and options."""
-    for key, value in data.items():
-        name = f"{path}.{key}" if path else str(key)
-        if name == "agents":
-            for i, agent in enumerate(value, start=1):
-                yield from _flat(agent, f"agent{i}")
-        elif isinstance(value, dict) and value and name != "env.payoff":
-            yield from _flat(value, name)
-        else:
-            yield name, value
+def _command(
+    words: Sequence[str], options: Mapping[str, Any]
+) -> tuple[str | None, Layer]:
+    """Returns (the experiment that words choose, the layer of words and options)."""
+    experiment, layers = read_words(words)
+    given = [
+        read({key: value}, Origin("option", _option(key, value)))
+        for key, value in options.items()
+        if value is not None
+    ]
+    return experiment, command_line([*layers, *given])
 
 
-def _on_top(layers: Sequence[Layer], command: Layer) -> Layer:
-    """Returns layers on one another, and the command line on top of them.
+def _option(key: str, value: Any) -> str:
+    if key == "runner":
+        return f"the command, which runs {value}"
+    return f"option --{key.replace('_', '-')}"
+
+
+def _merged(documents: Sequence[Document], command: Layer) -> Layer:
+    """Returns documents on one another, and the command line on top of them.
 
     Raises:
         ConfigError: If the small size is asked for, and there is none.
     """
-    wanted = [
-        layer[merging.WANTS_QUICK].value
-        for layer in (*layers, command)
-        if merging.WANTS_QUICK in layer
-    ]
+    layers = (*(document.says for document in documents), command)
+    wanted = [layer[QUICK].value for layer in layers if QUICK in layer]
     asked = bool(wanted and wanted[-1])
-    if asked and not any(merging.QUICK in layer for layer in layers):
-        names = [layer["name"].value for layer in layers if "name" in layer]
+    if asked and not any(document.small for document in documents):
+        names = [layer[NAME].value for layer in layers[:-1] if NAME in layer]
         raise ConfigError(
             f"{names[-1] if names else 'this experiment'} has no quick size: choose "
             "total_timesteps=N or a smaller game"
         )
     base: Layer = {}
-    for layer in layers:
-        base = inherited(base, _without(layer, merging.QUICK))
-        if asked and merging.QUICK in layer:
-            smaller = layer[merging.QUICK]
-            if "bands" in smaller:
-                base.pop("bands", None)
-            base = merging.merge(base, smaller)
-    return _without(changed(base, command), merging.WANTS_QUICK)
+    for document in documents:
+        base = inherited(base, document.says)
+        if asked:
+            if any(path[0] == "bands" for path in document.small):
+                base = {p: s for p, s in base.items() if p[0] != "bands"}
+            base = merge(base, document.small)
+    whole = changed(base, command)
+    whole.pop(QUICK, None)
+    return whole
 
 
-def _without(layer: Layer, key: str) -> Layer:
-    return {name: value for name, value in layer.items() if name != key}
+def _experiment(name: str, seen: tuple[str, ...] = ()) -> Document:
+    """Returns a stored experiment with all that it extends.
+
+    Raises:
+        ConfigError: If there is no such experiment; names the closest ones.
+    """
+    name = name.removesuffix(".yaml")
+    if name in seen:
+        chain = " -> ".join((*seen, name))
+        raise ConfigError(f"experiments extend each other: {chain}")
+    path = _path(name)
+    local = isinstance(path, Path) and not path.is_absolute()
+    origin = Origin("experiment", str(path) if local else f"the experiment {name}")
+    data = parse(path.read_text(encoding="utf-8"), str(path))
+    parents, own = _extended(data, origin, (*seen, name))
+    whole = own.on_top_of(parents)
+    whole.says[NAME] = Setting(name, origin)
+    return whole
 
 
-def _option_layers(options: Mapping[str, Any]) -> list[Layer]:
-    """Returns a layer for each option that is given."""
-    layers = []
-    for key, value in options.items():
-        place = f"option --{key.replace('_', '-')}"
-        if key == "runner":
-            place = f"the command, which runs {value}"
-        if value is not None:
-            layers.append(normalise({key: value}, Origin("option", place)))
-    return layers
+def _extended(
+    data: Any, origin: Origin, seen: tuple[str, ...] = ()
+) -> tuple[Document, Document]:
+    """Returns what a document extends, and what it says itself."""
+    if not isinstance(data, dict):
+        return Document({}), Document(read(data, origin))
+    data = dict(data)
+    parents = data.pop("extends", ())
+    base = Document({})
+    for parent in (parents,) if isinstance(parents, str) else parents:
+        base = _experiment(str(parent), seen).on_top_of(base)
+    small: Layer = {}
+    if isinstance(data.get("quick"), dict):
+        smaller = dataclasses.replace(origin, place=f"{origin}, quick")
+        small = read(data.pop("quick"), smaller)
+    return base, Document(read(data, origin), small)
 
 
-def _read_file(path: Path) -> list[Layer]:
-    """Returns the layers of a file: what it extends, and what it says itself."""
+def _file(path: Path) -> list[Document]:
+    """Returns what a file extends, if anything, and what it says itself."""
     origin = Origin("file", f"--config {path}")
-    parents, own = extended(parse(_text(path), str(path)), origin, ())
-    own = {"name": Setting(path.stem, origin), **own}
-    return [parents, own] if parents else [own]
+    parents, own = _extended(parse(_text(path), str(path)), origin)
+    own.says.setdefault(NAME, Setting(path.stem, origin))
+    return [parents, own] if parents.says else [own]
 
 
 def _text(path: Path) -> str:
@@ -205,24 +273,21 @@ def _text(path: Path) -> str:
         raise ConfigError(f"cannot read --config {path}: {error.strerror}") from None
     except UnicodeDecodeError as error:
         raise ConfigError(
-            f"cannot read --config {path}: it is no text in UTF-8 ({error.reason} at "
+            f"cannot read --config {path}: it is not a UTF-8 text ({error.reason} at "
             f"byte {error.start}); save it as UTF-8"
         ) from None
 
 
-def _implied_base(command: Layer) -> Layer:
+def _implied(command: Layer) -> Document:
     """Returns what stands where no experiment is named."""
-    runner = merging.setting_at(command, "runner")
+    runner, game = command.get(("runner",)), command.get(("env", "id"))
     kind = None if runner is None else KINDS.get(runner.value)
     if kind is not None and kind.base is not None:
-        return normalise(
-            dict(kind.base), Origin("default", f"the default of `paxrun {kind.name}`")
-        )
-    game = merging.setting_at(command, "env", "id")
-    default = read_experiment(DEFAULT_EXPERIMENT)
-    if game is None or _same_game(str(game.value), default["env"]["id"].value):
-        return default
-    return {}
+        origin = Origin("default", f"the default of `paxrun {kind.name}`")
+        return Document(read(dict(kind.base), origin))
+    if game is None or _same_game(str(game.value), EnvConfig.id):
+        return _experiment(DEFAULT_EXPERIMENT)
+    return Document({})
 
 
 def _same_game(a: str, b: str) -> bool:
@@ -230,3 +295,40 @@ def _same_game(a: str, b: str) -> bool:
         return find(a) == find(b)
     except UnknownGameError:
         return False
+
+
+def _folders() -> tuple[Any, ...]:
+    packaged = importlib.resources.files("runners") / "conf" / "experiment"
+    return (LOCAL_FOLDER, packaged)
+
+
+def _names_in(folder: Any) -> set[str]:
+    return {
+        file.name.removesuffix(".yaml")
+        for file in folder.iterdir()
+        if file.name.endswith(".yaml") and not file.name.startswith("_")
+    }
+
+
+def _path(name: str) -> Any:
+    name = name.removesuffix(".yaml")
+    parts = name.split("/")
+    if len(parts) <= 2 and all(part not in ("", ".", "..") for part in parts):
+        for folder in _folders():
+            path = folder.joinpath(*parts[:-1], f"{parts[-1]}.yaml")
+            if path.is_file():
+                return path
+    if (Path(name) / "meta.json").is_file():
+        raise ConfigError(
+            f"{name} is a run, not an experiment: `paxrun eval --run-dir {name}` plays "
+            "its agents"
+        )
+    file = next((f for f in (f"{name}.yaml", name) if Path(f).is_file()), None)
+    if file is not None:
+        raise ConfigError(f"{file} is a file, not an experiment: write --config {file}")
+    near = closest(name, list(experiment_names()))
+    hint = f"; did you mean {' or '.join(near)}?" if near else ";"
+    raise ConfigError(
+        f"there is no experiment {name!r}{hint} `paxrun list experiments` shows all. "
+        f"Neither {LOCAL_FOLDER / name}.yaml nor a packaged one is there"
+    )

@@ -1,55 +1,127 @@
-"""How layers lie on one another: the one rule of docs/config.md.
+"""Settings, and how layers of them lie on one another: the one rule of docs/config.md.
 
-A layer is what one file or one command line says. Of two layers the higher one wins,
-setting by setting. What is named anew, an agent or an evolution strategy, comes without
-the settings that a stored experiment gave to another; what the user wrote stays.
+A layer is what one file, one word or one option says. Of two layers the higher one
+wins, setting by setting. What is named anew, an agent or an evolution strategy, comes
+without the settings that a stored experiment gave to another; what the user wrote
+stays. Where game, agents or runner differ, what the lower layer states of itself does
+not hold.
 """
 
 import re
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
 
+from paxenv.registry import UnknownGameError, find
 from paxenv.wording import counted
-from runners.config.schema import ConfigError
-from runners.config.settings import Layer, Origin, Setting, leaves, typed_only
+from runners.config.schema import ConfigError, EnvConfig, ExperimentConfig, Origin
 from runners.search import strategies
 from runners.search.options import SHARED
 
+
+class Setting(NamedTuple):
+    """One value, and where it was written."""
+
+    value: Any
+    origin: Origin
+
+
+#: Where a setting stands, such as `("agent1", "gamma")`.
+Path = tuple[str, ...]
+Layer = dict[Path, Setting]
+
 AGENT_KEY = re.compile(r"^agent([1-9][0-9]*)$")
-#: In a layer: how many agents a list named. The entries are `agent1`, `agent2`, ...
-NUM_AGENTS = "agents"
-#: In a layer: the mapping that makes an experiment small, and whether that is wanted.
-QUICK, WANTS_QUICK = "quick", "wants_quick"
-LENGTH = "total_timesteps"
+#: How many agents a list named. The entries are those of `agent1`, `agent2`, ...
+NUM_AGENTS: Path = ("agents",)
+#: Whether the small size is wanted.
+QUICK: Path = ("quick",)
+NAME: Path = ("name",)
+LENGTH: Path = ("total_timesteps",)
 #: Other settings that say how long a run is.
-LENGTHS = (("es", "num_generations"), ("search", "num_steps_per_iteration"))
+LENGTHS: tuple[Path, ...] = (
+    ("es", "num_generations"),
+    ("search", "num_steps_per_iteration"),
+)
+#: What an experiment says of itself.
+CLAIMS = ("description", "expected", "source", "bands")
+#: Settings of a game that say how much is played, not what.
+SIZES = ("num_inner_steps", "num_outer_steps")
+#: Settings of an agent that say where it starts, not what it is.
+STARTS = ("model_path", "run_path")
+#: Settings that say what is played, beside the agents.
+PLAYED = ("env", "payoff_sampler", "shuffle_players")
+#: What the name of a run adds to that of the experiment that it departs from.
+SIGN = "+"
+OTHER_NAME = Origin("default", "the experiment, and what differs from it")
+
+
+def flat(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
+    """Yields the settings of nested data with their paths.
+
+    A payoff and a distribution are one value, also where they are written as mappings.
+    """
+    whole = path == ("env", "payoff") or (len(path) == 3 and path[1] == "sample")
+    if whole or not isinstance(value, Mapping) or not value:
+        yield path, value
+        return
+    for key, inner in value.items():
+        yield from flat(inner, (*path, str(key)))
+
+
+def nested(layer: Layer) -> dict[str, Any]:
+    """Returns the values of a layer as nested data, without their origins."""
+    data: dict[str, Any] = {}
+    for path, setting in layer.items():
+        inner = data
+        for key in path[:-1]:
+            inner = inner.setdefault(key, {})
+        inner[path[-1]] = setting.value
+    return data
+
+
+def on_top(base: Layer, layer: Layer) -> Layer:
+    """Returns `base` with `layer` on top; an empty mapping changes no other."""
+    merged = dict(base)
+    for path, setting in layer.items():
+        inner = [p for p in merged if len(p) > len(path) and p[: len(path)] == path]
+        if inner and setting.value == {}:
+            continue
+        for other in (*inner, *(path[:n] for n in range(1, len(path)))):
+            merged.pop(other, None)
+        merged[path] = setting
+    return merged
 
 
 def merge(base: Layer, layer: Layer) -> Layer:
-    """Returns `base` with `layer` on top.
+    """Returns `base` with `layer` on top, by the rule.
 
-    Mappings are merged key by key. A list of agents names every agent anew, and so does
-    another name one agent: of what lies below, only what the user wrote remains.
+    A list of agents names every agent anew, and so does another name one agent: of what
+    lies below, only what the user wrote remains. The last word on how long a run is
+    stands.
+
+    Raises:
+        ConfigError: If the user wrote settings of an agent beyond a list of them.
     """
-    merged = dict(base)
-    if LENGTH in layer:
-        # The last word on how long a run is stands.
-        for section, key in LENGTHS:
-            if setting_at(layer, section, key) is None:
-                merged[section] = _without(merged.get(section, {}), key)
+    keys = agent_keys(base)
+    named = {
+        key for key in keys if NUM_AGENTS in layer or _differ(base, layer, key, "name")
+    }
+    searched = [
+        section
+        for section in (("es",), *((key, "es") for key in keys))
+        if _differ(base, layer, *section, "strategy")
+    ]
+    kept: Layer = {}
+    for path, setting in base.items():
+        of_other = path[0] in named or any(
+            path[: len(section)] == section and path[len(section)] not in SHARED
+            for section in searched
+        )
+        superseded = LENGTH in layer and path in LENGTHS
+        if not superseded and (setting.origin.typed or not of_other):
+            kept[path] = setting
     if NUM_AGENTS in layer:
-        merged = _named_anew(merged, layer[NUM_AGENTS])
-    for key in layer:
-        old = merged.get(key, {})
-        if key == QUICK:
-            merged[key] = merge(old, layer[key])
-        elif key == "es" and isinstance(layer[key], dict):
-            merged[key] = _searched(old, layer[key])
-        elif AGENT_KEY.match(key):
-            merged[key] = _merged_agent(old, layer[key])
-        else:
-            merged[key] = _deep(old, layer[key])
-    return {key: value for key, value in merged.items() if value != {}}
+        _check_listed(kept, layer[NUM_AGENTS])
+    return on_top(kept, layer)
 
 
 def command_line(layers: Iterable[Layer]) -> Layer:
@@ -61,37 +133,27 @@ def command_line(layers: Iterable[Layer]) -> Layer:
     merged: Layer = {}
     for layer in layers:
         if NUM_AGENTS in layer and NUM_AGENTS in merged:
-            merged = _not_of(merged, merged[NUM_AGENTS].origin)
-        _check_runner(merged.get("runner"), layer.get("runner"))
-        merged = _deep(merged, layer)
-    length = merged.get(LENGTH)
-    for section, key in LENGTHS:
-        other = setting_at(merged, section, key)
-        if length is not None and other is not None:
+            other = merged[NUM_AGENTS].origin
+            merged = {path: s for path, s in merged.items() if s.origin != other}
+        _check_runner(merged.get(("runner",)), layer.get(("runner",)))
+        merged = on_top(merged, layer)
+    for path in LENGTHS:
+        if LENGTH in merged and path in merged:
             raise ConfigError(
-                f"{length.origin} and {other.origin} both say how long the run is: "
-                "give one of them"
+                f"{merged[LENGTH].origin} and {merged[path].origin} both say how long "
+                "the run is: give one of them"
             )
     return merged
 
 
 def agent_keys(layer: Layer) -> list[str]:
     """Returns the keys of a layer's agents, in their order."""
-    keys = [key for key in layer if AGENT_KEY.match(key)]
-    return sorted(keys, key=agent_index)
+    return sorted({p[0] for p in layer if AGENT_KEY.match(p[0])}, key=agent_index)
 
 
 def agent_index(key: str) -> int:
     """Returns the place of `agent1`, from 1."""
     return int(key.removeprefix("agent"))
-
-
-def setting_at(layer: Layer, *path: str) -> Setting | None:
-    """Returns a setting of a layer, None if it has none of this path."""
-    found: Any = layer
-    for key in path:
-        found = found.get(key) if isinstance(found, dict) else None
-    return found if isinstance(found, Setting) else None
 
 
 def runner_of(layer: Layer) -> Setting | None:
@@ -100,7 +162,7 @@ def runner_of(layer: Layer) -> Setting | None:
     Raises:
         ConfigError: If another runner is asked for in the same place.
     """
-    asked, runner = layer.get("eval"), layer.get("runner")
+    asked, runner = layer.get(("eval",)), layer.get(("runner",))
     if asked is None or not asked.value:
         return runner
     if runner is not None and runner.value != "eval":
@@ -114,6 +176,90 @@ def runner_of(layer: Layer) -> Setting | None:
     return Setting("eval", asked.origin)
 
 
+def experiment_of(name: str) -> str:
+    """Returns the experiment that a run's name says it is of, or departs from."""
+    return name.partition(SIGN)[0]
+
+
+def inherited(base: Layer, layer: Layer) -> Layer:
+    """Returns `base` with `layer` on top, as an experiment of its own.
+
+    What the base says of itself is left out where game, agents or runner differ.
+    """
+    merged = merge(base, layer)
+    return _without_claims(merged, base) if departures(base, merged) else merged
+
+
+def changed(base: Layer, layer: Layer) -> Layer:
+    """Returns an experiment with `layer` on top, as a run of it.
+
+    One with another game, other agents or another runner has a name that says so, and
+    states nothing.
+    """
+    merged = merge(base, layer)
+    differ = departures(base, merged)
+    if not differ:
+        return merged
+    merged = _without_claims(merged, base)
+    name = base.get(NAME)
+    if name is not None and merged[NAME] == name:
+        merged[NAME] = Setting(SIGN.join((str(name.value), *differ)), OTHER_NAME)
+    return merged
+
+
+def nobody_asked(base: Layer, whole: Layer) -> Layer:
+    """Returns a run of the default experiment, which nobody asked for.
+
+    Other players make another experiment, which is named after them.
+    """
+    name = whole.get(NAME)
+    if name is None or name == base.get(NAME) or name.origin.typed:
+        return whole
+    if _names(base) == _names(whole):
+        return whole
+    return {path: setting for path, setting in whole.items() if path != NAME}
+
+
+def departures(base: Layer, layer: Layer) -> tuple[str, ...]:
+    """Returns in what the game, the agents or the runner differ, in a word each.
+
+    Those are a game's name, `payoff` or another option of it, `agent1` and so on, and
+    the runner's name.
+    """
+    if not any(path[0] in PLAYED or AGENT_KEY.match(path[0]) for path in base):
+        return ()
+    before, after = _played(base), _played(layer)
+    differ = [key for key in after | before if after.get(key) != before.get(key)]
+    if "game" in differ:
+        differ[differ.index("game")] = after["game"].removeprefix("pax/")
+    runner = _runner(layer)
+    return tuple(differ) if runner == _runner(base) else (*differ, runner)
+
+
+def _differ(base: Layer, layer: Layer, *path: str) -> bool:
+    """Whether a layer names another agent or another strategy than the one below."""
+    before, after = base.get(path), layer.get(path)
+    if before is None or after is None or before.value == after.value:
+        return False
+    if path[-1] != "strategy":
+        return True
+    try:
+        named = [strategies.find(str(s.value)) for s in (before, after)]
+    except ValueError:
+        return True
+    return named[0] != named[1]
+
+
+def _check_listed(kept: Layer, count: Setting) -> None:
+    """Raises ConfigError for settings of an agent that a list does not name."""
+    for path, setting in kept.items():
+        if AGENT_KEY.match(path[0]) and agent_index(path[0]) > count.value:
+            raise ConfigError(
+                f"{'.'.join(path)} is set by {setting.origin}, but {count.origin} "
+                f"names {counted(count.value, 'agent')}: leave one of them out"
+            )
+
+
 def _check_runner(word: Setting | None, option: Setting | None) -> None:
     """Raises ConfigError if a word asks for another runner than the command."""
     if word is None or option is None or word.value == option.value:
@@ -125,67 +271,38 @@ def _check_runner(word: Setting | None, option: Setting | None) -> None:
         )
 
 
-def _named_anew(base: Layer, count: Setting) -> Layer:
-    """Returns what remains of a layer below a list that names all agents."""
-    kept = {k: typed_only(v) if AGENT_KEY.match(k) else v for k, v in base.items()}
-    for key in agent_keys(kept):
-        for name, setting in leaves({key: kept[key]}):
-            if agent_index(key) > count.value:
-                raise ConfigError(
-                    f"{name} is set by {setting.origin}, but {count.origin} names "
-                    f"{counted(count.value, 'agent')}: leave one of them out"
-                )
-    return kept
+def _runner(layer: Layer) -> str:
+    found = runner_of(layer)
+    return ExperimentConfig.runner if found is None else str(found.value)
 
 
-def _not_of(layer: Layer, origin: Origin) -> Layer:
-    """Returns a layer without what one word or option said."""
-    kept: Layer = {}
-    for key, value in layer.items():
-        if not isinstance(value, Setting):
-            if inner := _not_of(value, origin):
-                kept[key] = inner
-        elif value.origin != origin:
-            kept[key] = value
-    return kept
+def _names(layer: Layer) -> list[Any]:
+    names = [layer.get((key, "name")) for key in agent_keys(layer)]
+    return [name and name.value for name in names]
 
 
-def _merged_agent(old: Any, new: Layer) -> Layer:
-    name, before = setting_at(new, "name"), setting_at(old, "name")
-    if name is not None and before is not None and name.value != before.value:
-        old = typed_only(old)
-    merged = _deep(old, new)
-    if isinstance(new.get("es"), dict):
-        merged["es"] = _searched(old.get("es", {}), new["es"])
-    return merged
+def _played(layer: Layer) -> dict[str, Any]:
+    """Returns what is played and by whom, as plain data."""
+    data = nested(layer)
+    game = data.get("env", {})
+    played: dict[str, Any] = {"game": _game(game.get("id", EnvConfig.id))}
+    played |= {k: v for k, v in game.items() if k not in ("id", *SIZES)}
+    for key in agent_keys(layer):
+        played[key] = {k: v for k, v in data[key].items() if k not in STARTS}
+    return played | {key: data[key] for key in PLAYED[1:] if key in data}
 
 
-def _searched(old: Any, new: Layer) -> Any:
-    """Returns the options of a search; another strategy comes without those of one."""
-    strategy, before = setting_at(new, "strategy"), setting_at(old, "strategy")
-    if strategy and before and not _same_strategy(strategy.value, before.value):
-        old = {k: s for k, s in old.items() if k in SHARED or s.origin.typed}
-    return _deep(old, new)
-
-
-def _same_strategy(a: Any, b: Any) -> bool:
+def _game(id: Any) -> str:
     try:
-        return strategies.find(str(a)) == strategies.find(str(b))
-    except ValueError:
-        return a == b
+        return find(str(id)).id.partition("-v")[0]
+    except UnknownGameError:
+        return str(id)
 
 
-def _deep(old: Any, new: Any) -> Any:
-    """Returns two settings or mappings as one; an empty mapping changes no other."""
-    if isinstance(new, Setting):
-        return old if new.value == {} and old and isinstance(old, dict) else new
-    merged = dict(old) if isinstance(old, dict) else {}
-    for key, value in new.items():
-        merged[key] = _deep(merged.get(key), value)
-    return merged
-
-
-def _without(section: Any, key: str) -> Any:
-    if not isinstance(section, dict):
-        return section
-    return {name: value for name, value in section.items() if name != key}
+def _without_claims(merged: Layer, base: Layer) -> Layer:
+    """Returns a layer without what the base said of itself."""
+    return {
+        path: setting
+        for path, setting in merged.items()
+        if path[0] not in CLAIMS or setting != base.get(path)
+    }

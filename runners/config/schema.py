@@ -10,13 +10,13 @@ from paxenv.options import (
     Rule,
     check,
     documented,
+    hints,
     is_count,
     one_of,
     option,
 )
 from paxenv.registry import closest
 from runners import kinds
-from runners.config.settings import DEFAULT, Origin
 from runners.kinds import KINDS, RunnerKind
 from runners.search.options import ESOptions
 
@@ -41,6 +41,50 @@ Players = tuple[int, ...]
 
 class ConfigError(ValueError):
     """A mistake in a config, an override or an option; the message says the fix."""
+
+
+#: How high the layers lie on one another.
+HEIGHTS = {"default": 0, "experiment": 1, "run": 1, "file": 2, "word": 3, "option": 3}
+
+
+@dataclasses.dataclass(frozen=True)
+class Origin:
+    """Where the value of a setting was written.
+
+    Attributes:
+        kind: `"default"`, a stored `"experiment"`, the config of a `"run"`, a `"file"`
+            given by `--config`, a `"word"` `KEY=VALUE`, or an `"option"`.
+        place: The file, the word or the option itself, as messages name it.
+    """
+
+    kind: str
+    place: str
+
+    @property
+    def height(self) -> int:
+        """How high its layer lies; words and options are one."""
+        return HEIGHTS[self.kind]
+
+    @property
+    def typed(self) -> bool:
+        """Whether the user wrote it for this very run."""
+        return self.height >= HEIGHTS["file"]
+
+    @property
+    def on_command_line(self) -> bool:
+        """Whether it is a word or an option."""
+        return self.height == HEIGHTS["word"]
+
+    @property
+    def said(self) -> str:
+        """` (from PLACE)` for messages, nothing where nobody wrote it."""
+        return "" if self.kind == "default" else f" (from {self})"
+
+    def __str__(self) -> str:
+        return self.place
+
+
+DEFAULT = Origin("default", "default")
 
 
 @documented
@@ -69,48 +113,52 @@ class AgentConfig:
 
     name: str = option(help="A registered name.")
     players: Players = option(
-        (), "The seats, counted from 1; empty means the first free one."
+        (), "The players that it plays, counted from 1; empty: the first free one."
     )
     clock: Annotated[str, one_of("trial", "inner")] = option(
         "trial", "When a learner updates: after a trial, or after each inner episode."
     )
     reset: Reset = option(
-        "never", 'When it starts afresh: `"never"`, every `"trial"`, or every n trials.'
+        "never",
+        'When the agent gets a new training state: `"never"`, in every `"trial"`, or '
+        "in every n-th trial.",
     )
     learning: bool = option(
-        True, "Whether it learns at all; otherwise it plays as it starts."
+        True, "Whether the agent learns; otherwise it plays with its first weights."
     )
     stop_after: Stop | None = option(
         None,
-        'In how many inner episodes of a trial it learns: a number, or `"uniform"`, '
-        "drawn from 1 to all whenever it starts afresh; None: in all.",
+        "Inner episodes of a trial in which the agent learns, from the first one on: a "
+        'number, or `"uniform"`, which draws the number, from 1 to all, at every reset '
+        "of the agent; None: all.",
     )
     sample: Mapping[str, Any] = option(
-        help="Numbers of its learning that are drawn whenever it starts afresh, such "
+        help="Hyperparameters of the agent that are drawn at each of its resets, such "
         "as `{learning_rate: {log_uniform: [1e-5, 1]}}`.",
         factory=dict,
     )
     show_payoff: bool = option(
-        False, "Whether it sees the game's payoff beside the observation."
+        False, "Whether the agent observes the game's payoff too."
     )
     blind_games: Natural = option(
-        0, "In how many of the games it sees START instead of what is played."
+        0, "Number of games in which it observes START in place of the last actions."
     )
     self_play_trials: Natural = option(
         0,
-        "It plays all other players too in the first trial, and with a probability "
-        "that falls to 0 in so many trials; 0: never.",
+        "Self-play: in the first trial the agent plays all other players too, and "
+        "then with a probability that falls linearly to 0 over this number of trials; "
+        "0: never.",
     )
     model_path: str | None = option(
-        None, "Weights to start from: a file of `models/` of a run."
+        None, "The weights from which it starts: a file in `models/` of a run."
     )
     run_path: str | None = option(
         None, "The Weights & Biases run that holds `model_path`."
     )
     es: Mapping[str, Any] | None = option(
         None,
-        "With `evo`: that its parameters are searched, and what differs from the "
-        "options of the run's `es`. If no agent has it, the first one is searched.",
+        "With `evo`: the agent's parameters are searched, with these options on top of "
+        "the run's `es`. If no agent has `es`, the first one is searched.",
     )
     options: Mapping[str, Any] = option(help="Options of the agent.", factory=dict)
 
@@ -131,10 +179,10 @@ class PayoffSamplerConfig:
     """Payoffs that are drawn anew for every trial."""
 
     kind: Annotated[str, one_of("random", "dilemma", "noise")] = option(
-        help='`"random"` entries; strict symmetric prisoner\'s `"dilemma"`s; or the '
-        'game\'s payoff with `"noise"` added.'
+        help='What is drawn: `"random"` entries, a strict symmetric prisoner\'s '
+        '`"dilemma"`, or the game\'s payoff with `"noise"` added.'
     )
-    low: float = option(help="The lower bound of what is drawn.")
+    low: float = option(help="The lower bound of a drawn entry or of the noise.")
     high: float = option(help="The upper bound.")
     players: Players = option(
         (), "Whose payoff is drawn, counted from 1; empty: everybody's."
@@ -188,14 +236,14 @@ class ExperimentConfig:
     """
 
     name: str = option(
-        "", "The stored experiment, which also names the folder under `exp_dir`."
+        "", "Name of the stored experiment, and of the folder under `exp_dir`."
     )
-    description: str = option("", "What is played.")
-    expected: str = option("", "What comes out.")
+    description: str = option("", "What the experiment plays.")
+    expected: str = option("", "The expected outcome, in words.")
     source: str = option("", "Where the setting or the expectation comes from.")
     bands: Mapping[str, tuple[float, float]] = option(
-        help="What comes out in numbers: for each metric the lowest and the highest "
-        "mean over seeds, compared by `paxrun parity`.",
+        help="The expected outcome in numbers: for each metric the lowest and the "
+        "highest mean over seeds. `paxrun parity` compares.",
         factory=dict,
     )
     runner: Annotated[str, one_of(*KINDS)] = option(
@@ -208,13 +256,13 @@ class ExperimentConfig:
     agents: tuple[AgentConfig, ...] = option(
         (),
         "One entry for each agent, a name or a mapping with `name`; empty means PPO "
-        "for player 1. Players for whom nobody is named are played by the game's "
-        "usual opponent.",
+        "for player 1. The game's usual opponent plays each player that no entry "
+        "takes.",
     )
     shuffle_players: bool = option(
         False,
-        "Whether the agents' seats in the game are drawn for every trial; `players` "
-        "are roles then.",
+        "Whether it is drawn for every trial which agent is which player of the game; "
+        "`players` are then roles.",
         page="interventions.md",
     )
     payoff_sampler: PayoffSamplerConfig | None = option(
@@ -225,16 +273,17 @@ class ExperimentConfig:
     num_envs: Count = option(100, "Games played side by side against each opponent.")
     num_opponents: Count = option(
         1,
-        "Independent copies of the co-players that learn per opponent.",
+        "Opponents that are met at once; each has its own copies of the co-players "
+        "that learn.",
         aliases=("num_opps",),
     )
     total_timesteps: Count = option(
         1_000_000,
-        "Environment steps of a seed, over all games and all members; rounded up to "
+        "Environment steps of a seed, over all games and members; rounded up to "
         "whole iterations. With `evo`, `es.num_generations` wins.",
     )
     es: ESOptions = option(
-        help="Options of the evolution, for the runner `evo`.",
+        help="Options of the search, for the runner `evo`.",
         factory=ESOptions,
         page="evolution.md",
     )
@@ -263,12 +312,12 @@ class ExperimentConfig:
     )
     max_checkpoints: Count = option(5, "How many of the latest checkpoints are kept.")
     keep_period: Count | None = option(
-        None, "Environment steps between checkpoints that are kept for good."
+        None, "Environment steps between checkpoints that are never pruned."
     )
     non_finite: Annotated[str, one_of("stop", "continue")] = option(
         "stop",
-        'Whether a run whose loss or parameters become NaN or infinite is to `"stop"`'
-        ' as failed, or to `"continue"` with a warning.',
+        'What a run does when a loss or a parameter becomes NaN or infinite: `"stop"` '
+        'ends it as failed, `"continue"` warns and goes on.',
     )
     plot: bool = option(True, "Whether pictures are drawn at the end.")
     num_devices: Count = option(
@@ -280,7 +329,9 @@ class ExperimentConfig:
         "Devices that share large parameters; divides `num_devices`.",
         page="devices.md",
     )
-    chunk_size: Count = option(64, "Most iterations between two visits of the host.")
+    chunk_size: Count = option(
+        64, "Iterations of one compiled call, at most; Python acts between the calls."
+    )
     exp_dir: str = option("exp", "Where run directories are made.")
     save_dir: str | None = option(
         None, "The run directory itself, instead of a new one under `exp_dir`."
@@ -290,8 +341,8 @@ class ExperimentConfig:
     )
     seeds_apart: bool = option(
         False,
-        "Whether TensorBoard and Weights & Biases show every seed by itself, beside "
-        "or instead of means over seeds.",
+        "Whether every seed is shown separately: in TensorBoard beside the means over "
+        "seeds, at Weights & Biases instead of them.",
         page="logging.md",
     )
     wandb: WandbConfig = option(
@@ -329,49 +380,13 @@ class ExperimentConfig:
         return self.origins.get(name, DEFAULT)
 
 
-#: Fields of a config that are no settings.
-NOT_WRITTEN = ("origins",)
+#: The settings of an experiment, with their types.
+FIELDS = {
+    name: hint for name, hint in hints(ExperimentConfig).items() if name != "origins"
+}
 
 
 def did_you_mean(name: object, known: Iterable[str]) -> str:
     """Returns the end of a sentence about an unknown name: a suggestion, or a stop."""
     near = closest(str(name), list(known))
     return f"; did you mean {near[0]!r}?" if near else "."
-
-
-def as_dict(config: ExperimentConfig) -> dict[str, Any]:
-    """Returns a config as plain data; `build` of it gives an equal config."""
-    names = [field.name for field in dataclasses.fields(config)]
-    data = {name: getattr(config, name) for name in names if name not in NOT_WRITTEN}
-    data["env"] = {"id": config.env.id, **_plain(config.env.options)}
-    data["bands"] = {metric: list(band) for metric, band in config.bands.items()}
-    data["agents"] = [_agent_dict(agent) for agent in config.agents]
-    data["wandb"] = dataclasses.asdict(config.wandb)
-    es = data.pop("es")
-    if config.kind.reads("es") or es != ESOptions():
-        own = {f.name: getattr(es, f.name) for f in dataclasses.fields(es)}
-        options = own.pop("options")
-        data["es"] = {**own, **options}
-    if config.payoff_sampler is not None:
-        data["payoff_sampler"] = _plain(dataclasses.asdict(config.payoff_sampler))
-    data["search"] = _plain(config.search)
-    return data
-
-
-def _agent_dict(agent: AgentConfig) -> dict[str, Any]:
-    default = AgentConfig(agent.name)
-    own = {
-        field.name: _plain(getattr(agent, field.name))
-        for field in dataclasses.fields(agent)
-        if field.name != "options"
-        and getattr(agent, field.name) != getattr(default, field.name)
-    }
-    return {"name": agent.name, **own, **_plain(agent.options)}
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {key: _plain(v) for key, v in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(v) for v in value]
-    return value

@@ -7,11 +7,12 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jaxtyping import PyTree
 
 from paxenv import keys, platforms, scalars
 
 
-def count(name: str, value: Any, least: int = 1) -> int:
+def count(name: str, value: object, least: int = 1) -> int:
     """Returns a whole number, given in any numeric type, as an int.
 
     Raises:
@@ -80,7 +81,7 @@ def request_cpu_devices(num_devices: int) -> None:
         return
 
 
-def replicate(pytree: Any, n_devices: int) -> Any:
+def replicate(pytree: PyTree, n_devices: int) -> PyTree:
     """Returns `n_devices` copies of every leaf, stacked on a new leading axis.
 
     Leaves may be arrays, numbers and typed keys.
@@ -94,7 +95,7 @@ def replicate(pytree: Any, n_devices: int) -> Any:
     return jax.tree.map(copies, pytree)
 
 
-def unreplicate(pytree: Any) -> Any:
+def unreplicate(pytree: PyTree) -> PyTree:
     """Returns the first copy of a replicated pytree: the inverse of `replicate`.
 
     Raises:
@@ -123,8 +124,7 @@ def split_key_across_devices(rng: jax.Array, n_devices: int) -> jax.Array:
         array.
     """
     keys.typed(rng)  # refuses what is no key
-    numbers = jnp.arange(count("n_devices", n_devices))
-    return jax.vmap(jax.random.fold_in, (None, 0))(rng, numbers)
+    return keys.folds(rng, count("n_devices", n_devices))
 
 
 def _requested_cpu_devices() -> int:

@@ -1,42 +1,57 @@
-"""An experiment as one value, and the compiled loop that runs a chunk of it."""
+"""An experiment as one value: how it is played, and the loop that runs a chunk."""
 
 import dataclasses
 import functools
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
+from flax import struct
 from jax import core
 from jax.sharding import Mesh
+from jaxtyping import Array, Int, Key, PyTree
 
-from paxenv import missing, scalars
+from paxenv import keys, missing, scalars
 from paxenv.environment import Environment
 from paxenv_agents import structure
+from paxenv_agents.engine.game_batch import GameBatch
 from paxenv_agents.engine.lineup import Lineup, Slot
-from paxenv_agents.engine.play import Trial, summed_scan
-from paxenv_agents.engine.stream import Rollout
+from paxenv_agents.engine.play import Trial, play_trial, summed_scan
+from paxenv_agents.engine.stream import Rollout, open_stream, play_steps
 from paxenv_agents.types import TrainingState
 from runners.engine import placement
-from runners.engine.inner_episodes import CURVES, by_inner_episode
-from runners.engine.lanes import lane_keys, open_streams, play_opponents, play_trials
 from runners.engine.outer import Gradient, OuterOptimiser, OuterState
-from runners.engine.population import Generation, play_population
-from runners.engine.rows import RETURNS, Row, rollout_row, update_row
-from runners.engine.tags import AGENTS, OUTER, SAMPLERS
-from runners.engine.types import RunState
+from runners.engine.population import Evolving, Generation, play_population
+from runners.engine.rows import Row, rollout_row, update_row
+from runners.engine.tags import AGENTS, LANES, OUTER, PARAMS, SAMPLERS, slot_key
 
-__all__ = [
-    "Experiment",
-    "Played",
-    "RunState",
-    "iterate",
-    "lane_keys",
-    "rollout",
-    "train_chunk",
-    "update",
-    "with_outer_begun",
-]
+
+class RunState(struct.PyTreeNode):
+    """Everything that a run changes; arrays only.
+
+    Attributes:
+        iteration: Trials played by every lane, which is the next trial's number.
+        key: The run's key; only folded.
+        params: The game's numbers.
+        outer: The outer optimiser's state, with the training states.
+        stream: The games in endless play, leaves `[opponents, games, ...]`; () where
+            an iteration is a trial.
+        starts: For each slot the parameters with which it starts afresh, None for
+            its agent's own; () if that holds for all.
+    """
+
+    iteration: jax.Array
+    key: jax.Array
+    params: PyTree
+    outer: OuterState
+    stream: Any = ()
+    starts: tuple[Any, ...] = ()
+
+    @property
+    def agents(self) -> tuple[TrainingState, ...]:
+        """The training states in the order of the slots."""
+        return self.outer.agents
 
 
 class Played(NamedTuple):
@@ -167,7 +182,7 @@ class Experiment:
         trials = self.outer.num_trials
         return steps * self.num_games * self.num_opponents * trials
 
-    def init(self, run_key: jax.Array, params: Any) -> RunState:
+    def init(self, run_key: Key[Array, ""], params: PyTree) -> RunState:
         """Returns the state before the first iteration; shares no buffer with `params`.
 
         Args:
@@ -181,7 +196,7 @@ class Experiment:
         return self.begin(run_key, params, agents)
 
     def begin(
-        self, run_key: jax.Array, params: Any, agents: tuple[TrainingState, ...]
+        self, run_key: Key[Array, ""], params: PyTree, agents: tuple[TrainingState, ...]
     ) -> RunState:
         """Returns the state before the first iteration of agents that are given.
 
@@ -296,15 +311,17 @@ def rollout(experiment: Experiment, state: RunState) -> tuple[Played, Row]:
         play = play_opponents(experiment, state, members)
     else:
         one = functools.partial(play_trials, experiment, state, scan=summed_scan)
-        play = play_population(experiment, members, one)
+        evolution = cast(Evolving, experiment.outer)
+        slots, mesh = experiment.slots, experiment.mesh
+        play = play_population(evolution, slots, members, one, mesh)
     row = rollout_row(
-        experiment.env, experiment.slots, play, parts=experiment.keep_parts
+        experiment.env,
+        experiment.slots,
+        play,
+        returns=experiment.keep_returns,
+        parts=experiment.keep_parts,
+        curves=experiment.keep_curves,
     )
-    if experiment.keep_returns and isinstance(play, Rollout):
-        own = jnp.where(play.lengths > 0, play.returns[..., 0], jnp.nan)
-        row[RETURNS] = own.astype(jnp.float32)
-    if experiment.keep_curves and isinstance(play, Trial):
-        row[CURVES] = by_inner_episode(play.episodes)
     return Played(play, outer), row
 
 
@@ -357,18 +374,130 @@ def _fresh(
     slot = experiment.slots[index]
     seat = min(slot.players)
 
-    def tagged(tag: int, opponent: jax.Array) -> jax.Array:
-        key = jax.random.fold_in(jax.random.fold_in(run_key, tag), e)
-        return jax.random.fold_in(jax.random.fold_in(key, opponent), seat)
-
     def one(opponent: jax.Array) -> TrainingState:
-        fresh = slot.agent.init_state(tagged(AGENTS, opponent))
+        fresh = slot.agent.init_state(slot_key(run_key, AGENTS, e, opponent, seat))
         if slot.sampler is None:
             return fresh
-        return fresh.replace(
-            hyper=slot.sampler(tagged(SAMPLERS, opponent), fresh.hyper)
-        )
+        own = slot_key(run_key, SAMPLERS, e, opponent, seat)
+        return fresh.replace(hyper=slot.sampler(own, fresh.hyper))
 
     if slot.per_opponent:
         return jax.vmap(one)(jnp.arange(experiment.num_opponents))
     return one(jnp.zeros((), jnp.int32))
+
+
+def trial_params(experiment: Experiment, state: RunState) -> tuple[PyTree, int | None]:
+    """Returns (the game's numbers in the next trial, their axis of opponents).
+
+    The draw depends on the run, the trial and the opponent, on nothing else: members
+    of a population play the same games.
+    """
+    sampler = experiment.params_sampler
+    if sampler is None:
+        return state.params, None
+
+    def drawn(opponent: jax.Array) -> Any:
+        own = slot_key(state.key, SAMPLERS, state.iteration, opponent, PARAMS)
+        return sampler(own, state.params)
+
+    if experiment.params_per_opponent:
+        return jax.vmap(drawn)(jnp.arange(experiment.num_opponents)), 0
+    return drawn(jnp.zeros((), jnp.int32)), None
+
+
+def lane_keys(
+    experiment: Experiment,
+    run_key: Key[Array, ""],
+    member: int | Int[Array, ""] = 0,
+) -> Key[Array, "opponents games"]:
+    """Returns the keys of all lanes, `[opponents, games]`, for `paxenv.replay`.
+
+    Args:
+        experiment: What runs.
+        run_key: The run's key.
+        member: Whose lanes, in a population without common random numbers; 0 stands
+            for all in one with them.
+    """
+    root = jax.random.fold_in(jax.random.fold_in(run_key, LANES), member)
+    opponents = keys.folds(root, experiment.num_opponents)
+    return jax.vmap(lambda key: keys.folds(key, experiment.num_games))(opponents)
+
+
+def open_streams(experiment: Experiment, state: RunState) -> GameBatch:
+    """Opens the endless games against every opponent, `[opponents, games, ...]`."""
+    lanes = placement.games_on(experiment.mesh, lane_keys(experiment, state.key))
+    streams = map_axis(
+        functools.partial(open_stream, experiment.lineup),
+        (None, experiment.lineup.state_axes, 0),
+        experiment.num_opponents,
+    )(state.params, state.agents, lanes)
+    return placement.games_on(experiment.mesh, streams)
+
+
+def play_opponents(
+    experiment: Experiment, state: RunState, members: tuple[TrainingState, ...]
+) -> Trial | Rollout:
+    """Plays against every opponent; leaves get a leading axis [opponents]."""
+    lineup, num_steps = experiment.lineup, experiment.num_steps
+    if num_steps is None:
+        return play_trials(experiment, state, members)
+    play = functools.partial(play_steps, lineup, num_steps=num_steps)
+    played = map_axis(play, (None, lineup.state_axes, 0), experiment.num_opponents)(
+        state.params, members, state.stream
+    )
+    stream = placement.games_on(experiment.mesh, played.stream)
+    return played._replace(states=members, stream=stream)
+
+
+def play_trials(
+    experiment: Experiment,
+    state: RunState,
+    members: tuple[TrainingState, ...],
+    member: int | Int[Array, ""] = 0,
+    *,
+    scan: Callable[..., Any] = jax.lax.scan,
+) -> Trial:
+    """Plays a trial against every opponent, with the keys of one member."""
+    lanes = lane_keys(experiment, state.key, member)
+    if experiment.outer.num_members is None:
+        lanes = placement.games_on(experiment.mesh, lanes)
+    params, params_axis = trial_params(experiment, state)
+    trial = map_axis(
+        functools.partial(play_trial, experiment.lineup, scan=scan),
+        (params_axis, experiment.lineup.state_axes, 0, None),
+        experiment.num_opponents,
+    )(params, members, lanes, state.iteration)
+    # A shared state was changed by one opponent at most.
+    states = tuple(
+        after if slot.per_opponent else jax.tree.map(lambda x: x[0], after)
+        for slot, after in zip(experiment.slots, trial.states, strict=True)
+    )
+    return trial._replace(states=states)
+
+
+def map_axis(
+    f: Callable[..., Any], in_axes: tuple[Any, ...], size: int
+) -> Callable[..., Any]:
+    """Returns `f` over a leading axis of `size`: `jax.vmap`, which one copy needs not.
+
+    Under `vmap` both branches of a `lax.cond` are run, so a single copy goes without.
+
+    Args:
+        f: A function of one copy.
+        in_axes: For each argument 0, None, or a tuple of these for its parts.
+        size: Length of the axis.
+    """
+    if size != 1:
+        return jax.vmap(f, in_axes=in_axes)
+
+    def alone(*args: Any) -> Any:
+        parts = [_first(axes, arg) for axes, arg in zip(in_axes, args, strict=True)]
+        return jax.tree.map(lambda x: x[None], f(*parts))
+
+    return alone
+
+
+def _first(axes: Any, tree: Any) -> Any:
+    if isinstance(axes, tuple):
+        return tuple(_first(a, part) for a, part in zip(axes, tree, strict=True))
+    return tree if axes is None else jax.tree.map(lambda x: x[0], tree)

@@ -10,8 +10,9 @@ import gymnasium
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 
+from paxenv.environment import Environment
 from paxenv_agents.types import Hyperparameters
 
 #: The entry of `hyper` that holds a drawn stop.
@@ -222,7 +223,7 @@ class PayoffSampler:
     players: tuple[int, ...] | None = None
     axis: int = -1
 
-    def __call__(self, key: jax.Array, params: Any) -> Any:
+    def __call__(self, key: jax.Array, params: PyTree) -> PyTree:
         """Returns the game's numbers with another payoff; consumes the key."""
         field = payoff_field(params)
         payoff = jnp.asarray(getattr(params, field))
@@ -237,7 +238,7 @@ class PayoffSampler:
         return params.replace(**{field: drawn})
 
 
-def payoff_field(params: Any) -> str:
+def payoff_field(params: PyTree) -> str:
     """Returns the name of the field that holds a game's payoff.
 
     Raises:
@@ -249,13 +250,13 @@ def payoff_field(params: Any) -> str:
     raise ValueError(f"a game with {type(params).__name__} has no payoff table")
 
 
-def payoff_of(params: Any) -> jax.Array:
+def payoff_of(params: PyTree) -> jax.Array:
     """Returns a game's payoff, also of a game that is shown as a one-player game."""
     params = getattr(params, "game", params)
     return jnp.asarray(getattr(params, payoff_field(params)))
 
 
-def player_axis(num_players: int, params: Any) -> int:
+def player_axis(num_players: int, params: PyTree) -> int:
     """Returns the axis of players of a game's payoff.
 
     Matrix games have a column for each player, the coin game a row.
@@ -282,7 +283,9 @@ NUM_OPENINGS = 8
 class PayoffShown:
     """Appends the game's payoff, flattened, to the features of an observation."""
 
-    def __call__(self, obs: Any, params: Any, game: jax.Array, player: int) -> Any:
+    def __call__(
+        self, obs: PyTree, params: PyTree, game: jax.Array, player: int
+    ) -> PyTree:
         """Returns features and payoff, float32 `[n + m]`."""
         del game, player
         features = jnp.asarray(obs, jnp.float32).reshape(-1)
@@ -290,7 +293,7 @@ class PayoffShown:
             jnp.float32
         )
 
-    def space(self, space: gymnasium.Space, params: Any) -> gymnasium.Space:
+    def space(self, space: gymnasium.Space, params: PyTree) -> gymnasium.Space:
         """Returns the space of what is seen of `space`.
 
         Raises:
@@ -319,14 +322,16 @@ class BlindGames:
     num_games: int
     opening: tuple[float, ...]
 
-    def __call__(self, obs: Any, params: Any, game: jax.Array, player: int) -> Any:
+    def __call__(
+        self, obs: PyTree, params: PyTree, game: jax.Array, player: int
+    ) -> PyTree:
         """Returns the observation, or the opening in a blind game."""
         del params, player
         obs = jnp.asarray(obs)
         start = jnp.array(self.opening).astype(obs.dtype).reshape(obs.shape)
         return jnp.where(game < self.num_games, start, obs)
 
-    def space(self, space: gymnasium.Space, params: Any) -> gymnasium.Space:
+    def space(self, space: gymnasium.Space, params: PyTree) -> gymnasium.Space:
         """Returns `space`: the opening is one of its members."""
         del params
         return space
@@ -342,13 +347,15 @@ class InTurn:
 
     parts: tuple[PayoffShown | BlindGames, ...]
 
-    def __call__(self, obs: Any, params: Any, game: jax.Array, player: int) -> Any:
+    def __call__(
+        self, obs: PyTree, params: PyTree, game: jax.Array, player: int
+    ) -> PyTree:
         """Returns what the last part shows."""
         for part in self.parts:
             obs = part(obs, params, game, player)
         return obs
 
-    def space(self, space: gymnasium.Space, params: Any) -> gymnasium.Space:
+    def space(self, space: gymnasium.Space, params: PyTree) -> gymnasium.Space:
         """Returns the space of what the last part shows."""
         for part in self.parts:
             space = part.space(space, params)
@@ -363,7 +370,9 @@ class ObservedGame:
         space_of: `space_of(player)`, the space of what a player sees.
     """
 
-    def __init__(self, env: Any, space_of: Any) -> None:
+    def __init__(
+        self, env: Environment, space_of: Callable[[int], gymnasium.Space]
+    ) -> None:
         self.env, self._space_of = env, space_of
 
     def observation_space(self, player: int = 0) -> gymnasium.Space:
@@ -374,7 +383,9 @@ class ObservedGame:
         return getattr(self.env, name)
 
 
-def blind_games(num_games: int, env: Any, params: Any, player: int) -> BlindGames:
+def blind_games(
+    num_games: int, env: Environment, params: PyTree, player: int
+) -> BlindGames:
     """Returns the observer that is blind in the first `num_games` games.
 
     Raises:
@@ -394,7 +405,7 @@ def blind_games(num_games: int, env: Any, params: Any, player: int) -> BlindGame
     return BlindGames(num_games, opening)
 
 
-def as_tuple(observations: Any) -> tuple[Any, ...]:
+def as_tuple(observations: PyTree) -> tuple[PyTree, ...]:
     """Returns observations as a tuple; a one-player game has a bare one."""
     return observations if isinstance(observations, tuple) else (observations,)
 

@@ -133,8 +133,7 @@ def _update_each(
         told = context_of(lineup, index, params, states, samples)
         return _update(lineup, index, states[index], experiences[index], told)
 
-    axes = _axes(lineup)
-    state, report = jax.vmap(one, in_axes=(axes, 0, 0))(
+    state, report = jax.vmap(one, in_axes=(lineup.state_axes, 0, 0))(
         trial.states, trial.experiences, trial.params
     )
     return state, jax.tree.map(jnp.mean, report)
@@ -146,16 +145,11 @@ def _update_shared(
     """Updates one training state from the games against all opponents."""
     samples = samples_of(trial.experiences)
     told = context_of(
-        lineup, index, trial.params, trial.states, samples, axes=_axes(lineup)
+        lineup, index, trial.params, trial.states, samples, axes=lineup.state_axes
     )
     experience = trial.experiences[index]
     assert experience is not None
     return _update(lineup, index, trial.states[index], _pooled(experience), told)
-
-
-def _axes(lineup: Lineup) -> tuple[int | None, ...]:
-    """Returns for each slot the axis of opponents of its training state."""
-    return tuple(0 if slot.per_opponent else None for slot in lineup.slots)
 
 
 def _update(

@@ -6,11 +6,11 @@ from typing import Any, TypeVar
 import jax
 import numpy as np
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
+from jaxtyping import PyTree
 
 from paxenv import platforms
 from paxenv.wording import counted
 from runners.engine.devices import count
-from runners.engine.types import RunState
 
 #: Games are spread over both axes, large parameters over "fsdp".
 AXES = ("batch", "fsdp")
@@ -90,7 +90,9 @@ def batch_sharding(mesh: Mesh) -> NamedSharding:
     return NamedSharding(mesh, PartitionSpec(AXES))
 
 
-def fsdp_sharding(pytree: Any, mesh: Mesh, min_size_mbytes: float = 4) -> Any:
+def fsdp_sharding(
+    pytree: PyTree, mesh: Mesh, min_size_mbytes: float = 4
+) -> PyTree[NamedSharding]:
     """Returns the sharding of every leaf of parameters, by `fsdp_spec`.
 
     Args:
@@ -162,28 +164,6 @@ def games_on(mesh: Mesh | None, tree: Tree) -> Tree:
         return tree
     spread = NamedSharding(mesh, PartitionSpec(None, AXES))
     return jax.tree.map(lambda x: jax.lax.with_sharding_constraint(x, spread), tree)
-
-
-def of_state(mesh: Mesh, state: RunState) -> RunState:
-    """Returns the sharding of every leaf of a `RunState` of all seeds.
-
-    Games `[seeds, opponents, games, ...]` are spread, large parameters divided, and
-    everything else lies on every device.
-    """
-    whole = NamedSharding(mesh, PartitionSpec())
-    spread = NamedSharding(mesh, PartitionSpec(None, None, AXES))
-
-    def of_learner(leaf: Any) -> NamedSharding:
-        one_seed = jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype)
-        spec = fsdp_sharding(one_seed, mesh).spec
-        return NamedSharding(mesh, PartitionSpec(None, *spec)) if spec else whole
-
-    placed = jax.tree.map(lambda _: whole, state)
-    agents = jax.tree.map(of_learner, state.outer.agents)
-    return placed.replace(
-        outer=placed.outer.replace(agents=agents),
-        stream=jax.tree.map(lambda _: spread, state.stream),
-    )
 
 
 def learners_on(mesh: Mesh | None, tree: Tree) -> Tree:

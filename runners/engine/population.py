@@ -2,11 +2,12 @@
 
 import functools
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol, cast
+from typing import Any, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jax.sharding import Mesh
+from jaxtyping import Array, Float, PyTree
 
 from paxenv import spaces
 from paxenv_agents import structure
@@ -16,7 +17,6 @@ from paxenv_agents.engine.lineup import Slot
 from paxenv_agents.engine.play import Running, Trial
 from paxenv_agents.types import Stats, TrainingState
 from runners.engine import placement
-from runners.engine.types import Setup
 
 Leaves = list[jax.Array]
 
@@ -64,14 +64,14 @@ def _used(agent: Agent) -> tuple[bool, ...]:
     return used
 
 
-def taken(agent: Agent, params: Any) -> Leaves:
+def taken(agent: Agent, params: PyTree) -> Leaves:
     """Returns the searched leaves of an agent's parameters."""
     used = used_by_policy(agent)
     leaves = jax.tree.leaves(params)
     return [leaf for leaf, u in zip(leaves, used, strict=True) if u]
 
 
-def with_searched(agent: Agent, params: Any, searched: Leaves) -> Any:
+def with_searched(agent: Agent, params: PyTree, searched: Leaves) -> PyTree:
     """Returns an agent's parameters with other searched leaves."""
     used = used_by_policy(agent)
     leaves, tree = jax.tree.flatten(params)
@@ -85,11 +85,6 @@ def shapes(agent: Agent) -> Leaves:
     """Returns the shapes of the searched leaves of an agent's parameters."""
     params = jax.eval_shape(agent.init_state, jax.random.key(0)).params
     return taken(agent, params)
-
-
-def num_searched(agent: Agent) -> int:
-    """Returns how many numbers a search has to find."""
-    return sum(leaf.size for leaf in shapes(agent))
 
 
 def names(agent: Agent) -> tuple[str, ...]:
@@ -171,17 +166,22 @@ class Generation(NamedTuple):
 
 
 def play_population(
-    experiment: Setup, members: tuple[Member, ...], play: Play
+    evolution: Evolving,
+    slots: tuple[Slot, ...],
+    members: tuple[Member, ...],
+    play: Play,
+    mesh: Mesh | None = None,
 ) -> Generation:
     """Plays one trial for every member of every population.
 
     Args:
-        experiment: An `Experiment` whose outer optimiser is an `Evolution`.
+        evolution: The outer optimiser of an experiment.
+        slots: Who sits where.
         members: For each slot a `Population`, or a training state.
         play: From (training states, number of the member whose keys are used) to a
             trial of all opponents, whose `episodes` are a `Running`.
+        mesh: Devices over which the members are spread; None: the default device.
     """
-    evolution, slots = cast(Evolving, experiment.outer), experiment.slots
     numbers = jnp.arange(evolution.num_members)
     axis = None if evolution.common_random_numbers else 0
     member = numbers[0] if axis is None else numbers
@@ -191,7 +191,7 @@ def play_population(
     parts = []
     for group in evolution.matchups:
         solutions = tuple(
-            placement.members_on(experiment.mesh, of_slot) if i in group else None
+            placement.members_on(mesh, of_slot) if i in group else None
             for i, of_slot in enumerate(found)
         )
         one = functools.partial(_play_member, slots, last, members, play)

@@ -8,22 +8,30 @@ from typing import Any, Protocol
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from jaxtyping import PyTree
 
-from paxenv.keys import of_seed
+from paxenv import keys
 from paxenv.missing import flagged, on_host, restored, stops_at_nan
 from paxenv_agents import structure
 from paxenv_agents.agent import Agent
+from paxenv_agents.types import TrainingState
 from runners.engine import placement, tags
-from runners.engine.experiment import Experiment, RunState, rollout, train_chunk, update
-from runners.engine.lanes import map_axis
+from runners.engine.experiment import (
+    Experiment,
+    RunState,
+    map_axis,
+    rollout,
+    train_chunk,
+    update,
+)
 
 Rows = dict[str, np.ndarray]
 
 
 def run_keys(seed: int, num_seeds: int = 1) -> jax.Array:
     """Returns each seed's run key, `[seeds]`: `fold_in(keys.of_seed(seed), i)`."""
-    root = of_seed(seed)
-    return jax.vmap(jax.random.fold_in, (None, 0))(root, jnp.arange(num_seeds))
+    return keys.folds(keys.of_seed(seed), num_seeds)
 
 
 def evaluation_keys(
@@ -36,11 +44,11 @@ def evaluation_keys(
         num_seeds: Repetitions.
         env_steps: As of `tags.evaluation_key`.
     """
-    keys = run_keys(seed, num_seeds)
-    return jax.vmap(lambda key: tags.evaluation_key(key, env_steps))(keys)
+    evaluated = functools.partial(tags.evaluation_key, env_steps=env_steps)
+    return jax.vmap(evaluated)(run_keys(seed, num_seeds))
 
 
-def initial_state(experiment: Experiment, keys: jax.Array, params: Any) -> RunState:
+def initial_state(experiment: Experiment, keys: jax.Array, params: PyTree) -> RunState:
     """Returns the state before the first iteration, leaves `[seeds, ...]`.
 
     Args:
@@ -53,7 +61,7 @@ def initial_state(experiment: Experiment, keys: jax.Array, params: Any) -> RunSt
 
 
 @structure.jit("experiment")
-def _init(experiment: Experiment, keys: jax.Array, params: Any) -> RunState:
+def _init(experiment: Experiment, keys: jax.Array, params: PyTree) -> RunState:
     return map_axis(experiment.init, (0, None), keys.shape[0])(keys, params)
 
 
@@ -62,7 +70,7 @@ class Program(Protocol):
 
     Loops and checkpoints ask for no more. Training (`StagedProgram`), an inner loop
     (`runners.AgentHandle`) and the generations around it
-    (`runners.views.outer_loops.generations`) are such programs.
+    (`runners.views.outer_loops.es_runner`) are such programs.
 
     Attributes:
         iteration: Iterations that have been run.
@@ -89,7 +97,7 @@ class Program(Protocol):
         """Runs iterations and returns their metrics, `[seeds, iterations]`."""
         ...
 
-    def arrays(self) -> Any:
+    def arrays(self) -> PyTree:
         """Returns everything that it goes on from, a pytree of arrays."""
         ...
 
@@ -97,7 +105,7 @@ class Program(Protocol):
         """Returns what of it is no array, as JSON: nothing, unless it is said."""
         return {}
 
-    def template(self, about: Mapping[str, Any]) -> Any:
+    def template(self, about: Mapping[str, Any]) -> PyTree:
         """Returns what `arrays` looks like, to read it from a file.
 
         Args:
@@ -106,7 +114,7 @@ class Program(Protocol):
         del about
         return self.arrays()
 
-    def restore(self, arrays: Any, about: Mapping[str, Any]) -> None:
+    def restore(self, arrays: PyTree, about: Mapping[str, Any]) -> None:
         """Goes on from what `arrays` and `about` returned."""
         ...
 
@@ -116,7 +124,7 @@ class StagedProgram(Program, Protocol):
 
     There are three: `CompiledProgram`, one that learns from replay in host memory
     (`runners.session.host_replay`), and one that plays an environment of Gymnasium
-    (`runners.views.on_policy.host`).
+    (`runners.session.host_play`).
 
     Attributes:
         state: All that most of them go on from, leaves `[seeds, ...]`.
@@ -129,11 +137,11 @@ class StagedProgram(Program, Protocol):
         """Environment steps of one seed so far."""
         return self.iteration * self.steps_per_iteration
 
-    def arrays(self) -> Any:
+    def arrays(self) -> PyTree:
         """Returns the state."""
         return self.state
 
-    def restore(self, arrays: Any, about: Mapping[str, Any]) -> None:
+    def restore(self, arrays: PyTree, about: Mapping[str, Any]) -> None:
         """Goes on from the state that was saved."""
         del about
         self.load(arrays)
@@ -148,6 +156,11 @@ class StagedProgram(Program, Protocol):
         """Games that are played at once."""
         ...
 
+    @property
+    def learner(self) -> Any:
+        """The training state of the first slot in the first seed."""
+        return jax.tree.map(lambda x: x[0], self.state.agents[0])
+
     def rollout(self) -> Rows:
         """Runs the first stage of an iteration; metrics are `[seeds, 1]`."""
         ...
@@ -160,13 +173,55 @@ class StagedProgram(Program, Protocol):
         """Goes on from another state; its buffers are copied."""
         ...
 
-    def set_agents(self, states: dict[int, Any]) -> None:
+    def set_agents(self, states: dict[int, TrainingState]) -> None:
         """Puts other training states into slots, leaves `[seeds, ...]`."""
         ...
 
     def set_agent(self, agent: Agent) -> None:
         """Puts another agent of the same training state into the first slot."""
         ...
+
+
+class SteppedProgram(StagedProgram, Protocol):
+    """A program of one agent in one seed, of which the host runs every iteration.
+
+    Attributes:
+        state: Leaves `[1, ...]`.
+        iteration: Iterations that have been run.
+    """
+
+    state: RunState
+    iteration: int
+
+    @property
+    def max_iterations(self) -> int:
+        """The most iterations of one call of `run`."""
+        return 1
+
+    def run(self, num_iterations: int) -> Rows:
+        """Runs both stages of one iteration; metrics are `[1, 1]`."""
+        if num_iterations != 1:
+            raise ValueError(f"a call runs 1 iteration, not {num_iterations}")
+        return self.rollout() | self.update()
+
+    def set_agents(self, states: dict[int, Any]) -> None:
+        """Puts another training state, leaves `[1, ...]`, in the place of the old."""
+        self.state = with_agents(self.state, jax.tree.map(jnp.copy, states))
+
+    def end_iteration(self, learner: Any, **parts: Any) -> None:
+        """Ends an iteration.
+
+        Args:
+            learner: The training state after it, leaves without an axis of seeds.
+            **parts: What else of the state has changed, by field.
+        """
+        agents = (jax.tree.map(lambda x: x[None], learner),)
+        self.iteration += 1
+        self.state = self.state.replace(
+            iteration=self.state.iteration + 1,
+            outer=self.state.outer.replace(agents=agents),
+            **parts,
+        )
 
 
 class CompiledProgram(StagedProgram):
@@ -196,7 +251,7 @@ class CompiledProgram(StagedProgram):
             self.state = _copied(state)
         else:
             # Compiled, since other processes may hold a part of it.
-            places = placement.of_state(mesh, state)
+            places = _shardings(mesh, state)
             self.state = jax.jit(_copied, out_shardings=places)(state)
         self.iteration = int(np.asarray(state.iteration)[0])
 
@@ -244,7 +299,7 @@ class CompiledProgram(StagedProgram):
         if mesh is None:
             return _chunk
         # The state stays where it lies: the compiler must not move it.
-        stay = (placement.of_state(mesh, self.state), None)
+        stay = (_shardings(mesh, self.state), None)
         return _chunk.with_options(out_shardings=stay)
 
     def compile(self) -> None:
@@ -314,7 +369,7 @@ class CompiledProgram(StagedProgram):
         self.iteration += 1
         return {k: v[:, None] for k, v in on_host(row).items()}
 
-    def set_agents(self, states: dict[int, Any]) -> None:
+    def set_agents(self, states: dict[int, TrainingState]) -> None:
         """Puts other training states into slots, also between the two stages.
 
         Args:
@@ -333,9 +388,31 @@ class CompiledProgram(StagedProgram):
             outer=self._played.outer.replace(agents=agents),
         )
 
-    def agents(self, seed_index: int) -> tuple[Any, ...]:
+    def agents(self, seed_index: int) -> tuple[TrainingState, ...]:
         """Returns one seed's training states, in the order of the slots."""
         return jax.tree.map(lambda x: x[seed_index], self.state.agents)
+
+
+def _shardings(mesh: Mesh, state: RunState) -> RunState:
+    """Returns the sharding of every leaf of a `RunState` of all seeds.
+
+    Games `[seeds, opponents, games, ...]` are spread, large parameters divided, and
+    everything else lies on every device.
+    """
+    whole = NamedSharding(mesh, PartitionSpec())
+    spread = NamedSharding(mesh, PartitionSpec(None, None, placement.AXES))
+
+    def of_learner(leaf: Any) -> NamedSharding:
+        one_seed = jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype)
+        spec = placement.fsdp_sharding(one_seed, mesh).spec
+        return NamedSharding(mesh, PartitionSpec(None, *spec)) if spec else whole
+
+    placed = jax.tree.map(lambda _: whole, state)
+    agents = jax.tree.map(of_learner, state.outer.agents)
+    return placed.replace(
+        outer=placed.outer.replace(agents=agents),
+        stream=jax.tree.map(lambda _: spread, state.stream),
+    )
 
 
 def _copied(state: RunState) -> RunState:
@@ -374,7 +451,7 @@ def _with_stats(played: Any, change: Callable[[Any], Any]) -> Any:
     return played._replace(play=play._replace(stats=change(play.stats)))
 
 
-def with_agents(state: RunState, states: dict[int, Any]) -> RunState:
+def with_agents(state: RunState, states: dict[int, TrainingState]) -> RunState:
     """Returns the state with other training states in some slots.
 
     Buffers are shared with what is given; a `CompiledProgram` copies them.

@@ -4,21 +4,21 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, PyTree
+from jaxtyping import Array, Bool, Float, Float32, PyTree
 
 from paxenv.environment import Environment
-from paxenv_agents.engine.episodes import means, summed
+from paxenv_agents.engine.episodes import Episodes, means, summed
 from paxenv_agents.engine.experience import Experience
 from paxenv_agents.engine.lineup import Slot
 from paxenv_agents.engine.play import Trial
 from paxenv_agents.engine.stream import Rollout
 from paxenv_agents.types import Stats, TrainingState
-from runners.engine import inner_episodes
-from runners.engine.inner_episodes import CURVES
 from runners.engine.population import Generation
 
 Row = dict[str, jax.Array]
 
+#: Rewards per step by inner episode, `[opponents, inner episodes, players]`.
+CURVES = "episode/curves"
 #: 1 where no loss and no parameter of any agent is NaN or infinite, else 0.
 FINITE = "health/finite"
 #: Player 1's return at each step that ended an inner episode, NaN at all others.
@@ -38,7 +38,9 @@ def rollout_row(
     slots: tuple[Slot, ...],
     play: Trial | Rollout | Generation,
     *,
+    returns: bool = False,
     parts: bool = False,
+    curves: bool = False,
 ) -> Row:
     """Returns the metrics of what was played, float32 scalars by name.
 
@@ -46,12 +48,14 @@ def rollout_row(
         env: The game.
         slots: Who played.
         play: What was played, with a leading axis `[opponents]`.
+        returns: Whether the returns of the episodes of a stream are added: `RETURNS`.
         parts: Whether arrays are added of which several rows are joined: `LATEST`,
             and the counts of the game, `TOTALS`.
+        curves: Whether the rewards of a trial by inner episode are added: `CURVES`.
     """
     row: dict[str, Any] = means(summed(play.episodes))
     if isinstance(play, Trial) and env.num_outer_steps > 1:
-        row |= inner_episodes.last_inner_episode(play.episodes)
+        row |= last_inner_episode(play.episodes)
     totals = jax.tree.map(lambda x: x.sum(0), play.totals)
     named = env.metrics_final(env.metrics_init().replace(totals=totals))
     row |= {f"env/{name}": value for name, value in named.items()}
@@ -65,6 +69,10 @@ def rollout_row(
         row |= {f"{TOTALS}{i}": x for i, x in enumerate(jax.tree.leaves(totals))}
         if isinstance(play, Trial | Rollout):
             row[LATEST] = latest_episodes(play)
+    if returns and isinstance(play, Rollout):
+        row[RETURNS] = jnp.where(play.lengths > 0, play.returns[..., 0], jnp.nan)
+    if curves and isinstance(play, Trial):
+        row[CURVES] = by_inner_episode(play.episodes)
     return _float32(row)
 
 
@@ -106,6 +114,27 @@ def finite(tree: PyTree) -> Bool[Array, ""]:
         if jnp.issubdtype(jnp.asarray(x).dtype, jnp.inexact)
     ]
     return jnp.all(jnp.stack(leaves)) if leaves else jnp.ones((), bool)
+
+
+def by_inner_episode(episodes: Episodes) -> Float32[Array, "... K players"]:
+    """Returns rewards per step, float32 `[..., K, players]`.
+
+    Args:
+        episodes: Leaves `[..., K, games]`, returns `[..., K, games, players]`; games
+            count by their steps.
+    """
+    steps = jnp.maximum(episodes.length.sum(-1), 1)
+    return (episodes.returns.sum(-2) / steps[..., None]).astype(jnp.float32)
+
+
+def last_inner_episode(episodes: Episodes) -> dict[str, Float32[Array, ""]]:
+    """Returns every player's reward per step in the last inner episode, by name."""
+    curves = by_inner_episode(episodes)
+    last = curves[..., -1, :].reshape(-1, curves.shape[-1]).mean(0)
+    return {
+        f"episode/reward_per_step_last/player_{p + 1}": last[p]
+        for p in range(last.shape[0])
+    }
 
 
 def latest_episodes(play: Trial | Rollout) -> Float[Array, f"{WINDOW} columns"]:

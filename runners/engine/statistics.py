@@ -169,6 +169,53 @@ def interquartile_mean(
     return stats.trim_mean(values, 0.25, axis=axis)
 
 
+def curves_as_dict(
+    curves: Float[np.ndarray, "seeds opponents K players"],
+) -> dict[str, Any]:
+    """Returns rewards by inner episode as plain data by player: means, intervals and
+    quartiles.
+
+    The mean and its 95 % interval are those of `repetitions`; quartiles are over all
+    seeds and opponents.
+
+    Args:
+        curves: `[seeds, opponents, K, players]`.
+    """
+    every = curves.reshape(-1, *curves.shape[2:])
+    every = every[np.isfinite(every).all(axis=(1, 2))]
+    values, _ = repetitions(curves)
+    if not len(values):
+        return {f"player_{p + 1}": None for p in range(curves.shape[-1])}
+    mean, half = confidence_band(values)
+    quartiles = np.percentile(every, [25, 75], axis=0)
+    bounds = None if len(values) == 1 else np.stack([mean - half, mean + half])
+    return {
+        f"player_{p + 1}": {
+            "mean": mean[:, p].tolist(),
+            "ci95": None if bounds is None else bounds[..., p].tolist(),
+            "quartiles": quartiles[..., p].tolist(),
+        }
+        for p in range(curves.shape[-1])
+    }
+
+
+def repetitions(
+    curves: Float[np.ndarray, "seeds opponents K players"],
+) -> tuple[Float[np.ndarray, "n K players"], str]:
+    """Returns (independent repetitions `[n, K, players]`, what they are).
+
+    Several seeds are repetitions, each the mean over its opponents; of one seed its
+    opponents are. Those with a value that is not finite are left out.
+
+    Args:
+        curves: `[seeds, opponents, K, players]`.
+    """
+    seeds = curves.shape[0]
+    values = curves.mean(axis=1) if seeds > 1 else curves[0]
+    values = values[np.isfinite(values).all(axis=(1, 2))]
+    return values, "seed" if seeds > 1 else "opponent"
+
+
 class EvalMetrics(NamedTuple):
     """What an evaluation says, float scalars; all NaN where a NaN decided an action.
 

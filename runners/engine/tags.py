@@ -14,10 +14,32 @@ Under the key of a generation of `ESRunner`, which lies under `OUTER`, lie `ASK`
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Key
+from jaxtyping import Array, Int, Key
 
+#: In place of a player in the keys of samplers: the game's numbers.
+PARAMS = 2**16
 LANES, AGENTS, OUTER, SAMPLERS, EVALUATION, _PERIODIC, LEARNER = range(7)
 ASK, TELL, TRAIN, EVALUATE, AGAIN = range(5)
+
+
+def slot_key(
+    run_key: Key[Array, ""],
+    tag: int,
+    trial: Int[Array, ""],
+    opponent: Int[Array, ""],
+    player: int,
+) -> Key[Array, ""]:
+    """Returns the key of what is drawn for a player at the opening of a trial.
+
+    Args:
+        run_key: The run's key of one seed; only folded.
+        tag: `AGENTS` or `SAMPLERS`.
+        trial: The number of the trial.
+        opponent: Against which opponent.
+        player: The lowest of a slot; or `PARAMS`.
+    """
+    key = jax.random.fold_in(jax.random.fold_in(run_key, tag), trial)
+    return jax.random.fold_in(jax.random.fold_in(key, opponent), player)
 
 
 def evaluation_key(

@@ -3,8 +3,8 @@
 import dataclasses
 from typing import Any
 
+from runners.config.building import coerce
 from runners.config.schema import AgentConfig, ConfigError, ExperimentConfig
-from runners.config.sections import build_es
 from runners.search import strategies
 from runners.search.evolution import Evolution
 from runners.search.options import SHARED, ESOptions, option_types, renamed
@@ -36,7 +36,9 @@ def evolution(
     merged = {i: _merged(options, given) for i, given in own.items()}
     _check_used(options, [search["strategy"] for search in merged.values()])
     searches = tuple(
-        Search(build_es(merged[i], f"agent{i + 1}.es")) if i in merged else None
+        Search(coerce(merged[i], ESOptions, f"agent{i + 1}.es"))
+        if i in merged
+        else None
         for i in range(len(agents))
     )
     agents = tuple(
@@ -84,7 +86,7 @@ def _own_options(where: str, agent: AgentConfig) -> dict[str, Any]:
     for name in own:
         if name in SHARED:
             raise ConfigError(
-                f"{where}.{name} is the same for all who are searched: set es.{name}"
+                f"{where}.{name} is the same for all searched agents: set es.{name}"
             )
     return own
 

@@ -1,40 +1,34 @@
 """From a config to the engine's objects: mistakes are found before a compile."""
 
 import dataclasses
-import warnings
-from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Any
 
 import jax
-import jax.numpy as jnp
-import numpy as np
 
-import paxenv
-from paxenv import keys
-from paxenv.registry import GameSpec, OptionError, find
-from paxenv.single_player import CO_PLAYER_SEED, SinglePlayer
+from paxenv.registry import GameSpec, find
 from paxenv.wording import counted
-from paxenv_agents.agent import Agent
 from paxenv_agents.engine.lineup import Slot
 from runners.config import AgentConfig, ConfigError, ExperimentConfig
-from runners.config.coerce import coerce
 from runners.engine.experiment import Experiment
-from runners.engine.interventions import FIELDS, InTurn
 from runners.engine.outer import Frozen, Gradient, OuterOptimiser
 from runners.engine.placement import make_mesh
-from runners.planning import evolution, interventions, seating
-from runners.planning.saved import saved_params
+from runners.planning import evolution, saved, seating
+from runners.planning.game import make_game, one_player_game, payoff_sampler, shuffled
 from runners.search.outer_options import es_config
 from runners.search.space import make_space
 from runners.search.unit_search import make_search
 
-#: Options of a game that say how much is played.
-STEP_OPTIONS = ("num_inner_steps", "num_outer_steps")
 #: Settings that an evaluation has no use for.
 OF_TRAINING = (
     *("total_timesteps", "log_interval", "eval_interval", "eval_episodes"),
     *("checkpoint_interval", "max_checkpoints", "keep_period", "non_finite"),
 )
+#: Settings of an agent that say when, what and from whom it learns.
+OF_LEARNING = ("reset", "learning", "stop_after", "sample", "self_play_trials")
+#: Settings of an agent that count trials, and those of a player.
+OF_TRIALS = ("clock", "reset", "stop_after", "self_play_trials")
+OF_A_PLAYER = ("sample", "show_payoff", "blind_games")
 #: With `es`, the option of `search` that is an individual's budget.
 INNER_BUDGET = "num_steps_per_iteration"
 
@@ -135,19 +129,28 @@ def prepare(config: ExperimentConfig) -> Plan:
     config, replaced = _seated(config, game, env)
     notices += replaced
     config, outer = _optimised(config)
-    interventions.check_runner(config)
-    observed, made = _made(config, env, params)
-    params_sampler = interventions.payoff_sampler(config, env, params)
-    env = interventions.shuffled(config, env)
+    _check_kind(config)
+    seats = seating.seats(config)
+    slots = [seat.slot(env, params, _trained_options(seat)) for seat in seats]
+    params_sampler = None
+    if config.payoff_sampler is not None:
+        params_sampler = payoff_sampler(config.payoff_sampler, env, params)
+    if config.shuffle_players:
+        env = shuffled(env)
     num_steps = None
     if config.kind.endless:
-        env, params = _one_player_game(config, env, params, made)
-        made = made[:1]
-        num_steps = made[0].rollout_length(config.num_envs)
+        env, params = one_player_game(config, env, params, slots)
+        slots = slots[:1]
+        num_steps = slots[0].agent.rollout_length(config.num_envs)
     num_iterations, rounding = _num_iterations(config, env, num_steps, outer)
+    slots = [
+        seat.learning(slot, env, num_steps, num_iterations)
+        for seat, slot in zip(seats, slots, strict=False)
+    ]
+    _check_learns(config, slots)
     experiment = Experiment(
         env=env,
-        slots=_slots(config, made, observed, env, num_steps, num_iterations),
+        slots=tuple(slots),
         outer=outer,
         num_games=config.num_envs,
         num_opponents=config.num_opponents,
@@ -193,33 +196,6 @@ def evaluation(plan: Plan) -> Plan:
     return Plan(config, plan.game, experiment, plan.params, 1)
 
 
-def make_game(
-    game: GameSpec, options: Mapping[str, Any]
-) -> tuple[Any, Any, tuple[str, ...]]:
-    """Returns (env, params, notices) of a game with options as a config holds them."""
-    options = dict(options)
-    for name in STEP_OPTIONS:
-        if name in options:
-            options[name] = coerce(options[name], int, name)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", UserWarning)
-        try:
-            env, params = paxenv.make(game.id, **options)
-        except OptionError as error:
-            raise ConfigError(f"env.{error}") from error
-    notices = [str(w.message) for w in caught if issubclass(w.category, UserWarning)]
-    return env, params, tuple(dict.fromkeys(notices))
-
-
-def payoff_table(params: Any) -> np.ndarray | None:
-    """Returns a game's payoff numbers, None for a game without any."""
-    for name in FIELDS:
-        payoff = getattr(params, name, None)
-        if payoff is not None:
-            return np.asarray(payoff)
-    return None
-
-
 def _seated(
     config: ExperimentConfig, game: GameSpec, env: Any
 ) -> tuple[ExperimentConfig, tuple[str, ...]]:
@@ -228,21 +204,27 @@ def _seated(
     Who plays saved weights stands there under the name and with the options that it was
     saved with. Who starts from some and learns on must be the agent that they are of.
     """
-    seated = seating.seated(config.agents, game, env.num_players)
-    config = dataclasses.replace(config, agents=seated)
-    agents, notices = list(seated), []
-    for i, agent in enumerate(seated):
-        if seating.plays_weights(i, agent, config):
-            agents[i], notice = seating.as_saved(i, config)
+    agents = seating.seated(config.agents, game, env.num_players)
+    config = dataclasses.replace(config, agents=agents)
+    notices = []
+    for seat in seating.seats(config):
+        if seat.plays_weights:
+            agent, notice = saved.as_saved(seat)
+            agents = (*agents[: seat.index], agent, *agents[seat.index + 1 :])
             notices += [notice] if notice else []
-        else:
-            seating.check_weights(i, config)
-    config = dataclasses.replace(config, agents=tuple(agents))
+        elif seat.agent.model_path is not None:
+            saved.check_weights(seat)
+    config = dataclasses.replace(config, agents=agents)
     if notices and not config.origin("name").typed:
         # With another agent it is no run of its experiment.
         empty = dict.fromkeys(("name", "description", "expected", "source"), "")
         config = dataclasses.replace(config, **empty, bands={})
     return config, tuple(notices)
+
+
+def _trained_options(seat: seating.Seat) -> dict[str, Any]:
+    """Returns the options of weights that are played as they were saved."""
+    return saved.saved_record(seat.agent)["config"] if seat.plays_weights else {}
 
 
 def _optimised(config: ExperimentConfig) -> tuple[ExperimentConfig, OuterOptimiser]:
@@ -253,84 +235,12 @@ def _optimised(config: ExperimentConfig) -> tuple[ExperimentConfig, OuterOptimis
             if agent.clock == "trial" and written.typed:
                 raise ConfigError(
                     f"agent{i}.clock=trial (from {written}): with evo every trial "
-                    "begins anew, so who learns does so on the clock inner"
+                    "begins anew, so learners need clock=inner"
                 )
         options = evolution.without_leftovers(config)
         agents, outer = evolution.evolution(config.agents, options)
         return dataclasses.replace(config, agents=agents, es=options), outer
     return config, Gradient() if config.kind.trains else Frozen()
-
-
-def _made(
-    config: ExperimentConfig, env: Any, params: Any
-) -> tuple[list[InTurn | None], list[Agent]]:
-    """Returns what each agent observes the game through, and the agents."""
-    observed = [
-        interventions.observer(f"agent{i + 1}", agent, env, params, config.num_envs)
-        for i, agent in enumerate(config.agents)
-    ]
-    made = [
-        seating.make_agent(
-            i, agent, interventions.observed_game(env, params, seen), config
-        )
-        for i, (agent, seen) in enumerate(zip(config.agents, observed, strict=True))
-    ]
-    return observed, made
-
-
-def _one_player_game(
-    config: ExperimentConfig, env: Any, params: Any, made: list[Agent]
-) -> tuple[Any, Any]:
-    """Returns (env, params) of one player, with the others inside.
-
-    A game of one player is returned as it is. Learners among the others do not learn;
-    they play the weights that their `model_path` names.
-
-    Args:
-        config: The experiment, with every player seated.
-        env: The game.
-        params: Its numbers.
-        made: The agents, in the order of the config.
-
-    Raises:
-        ConfigError: If player 1 is not alone in the first seat, does not learn, or
-            another learner has no weights.
-    """
-    first = config.agents[0]
-    if first.players != (1,):
-        raise ConfigError(
-            f"{config.runner} trains player 1, the first agent plays "
-            f"{list(first.players)}: `paxrun rl` trains several players"
-        )
-    if config.num_opponents > 1:
-        raise ConfigError(
-            f"num_opponents={config.num_opponents} is for `paxrun rl`: with "
-            f"{config.runner} nobody else learns"
-        )
-    if env.num_players == 1:
-        return env, params
-    seats: dict[int, tuple[Agent, Any]] = {}
-    for agent, config_agent in zip(made[1:], config.agents[1:], strict=True):
-        state = _state(config, agent, config_agent)
-        seats |= {player - 1: (agent, state) for player in config_agent.players}
-    others = [seats[p] for p in range(1, env.num_players)]
-    game = SinglePlayer(env, 0, tuple(agent for agent, _ in others))
-    return game, game.make_params(params, [state for _, state in others])
-
-
-def _state(config: ExperimentConfig, agent: Agent, config_agent: Any) -> Any:
-    seat = config_agent.players[0] - 1
-    state = agent.init_state(keys.player(jax.random.key(CO_PLAYER_SEED), seat))
-    if not agent.learns:
-        return state
-    if config_agent.model_path is None:
-        raise ConfigError(
-            f"player {seat + 1} is {config_agent.name}, which has learnt nothing: with "
-            f"{config.runner} only player 1 learns. Give agent2.model_path=FILE, or "
-            "train both with `paxrun rl`"
-        )
-    params = saved_params(config_agent, agent)[0]
-    return state.replace(params=jax.tree.map(jnp.asarray, params))
 
 
 def _num_iterations(
@@ -365,44 +275,50 @@ def _num_iterations(
     )
 
 
-def _slots(
-    config: ExperimentConfig,
-    made: list[Any],
-    observed: list[Any],
-    env: Any,
-    num_steps: int | None,
-    num_iterations: int,
-) -> tuple[Slot, ...]:
-    """Returns the slots, whose agents know how often they will update.
+def _check_kind(config: ExperimentConfig) -> None:
+    """Raises ConfigError for what a runner cannot do.
 
-    Raises:
-        ConfigError: If nobody learns who should.
+    Who is searched by `evo` does not learn by itself. The play of `sarl` is endless, so
+    nothing counts trials, and who plays against its learner is a part of the game.
+
+    Args:
+        config: The experiment, in which agents that are searched are marked by `es`.
     """
-    slots = []
-    for i, agent in enumerate(made):
-        entry = config.agents[i]
-        inner = entry.clock == "inner" and num_steps is None
-        trials = min(num_iterations, _trials_of_a_life(entry, num_iterations))
-        if config.kind.evolves:
-            # Who learns under evolution starts anew in each trial.
-            trials = 1
-        agent = agent.planned(trials * (env.num_outer_steps if inner else 1))
-        slots.append(
-            seating.make_slot(i, entry, agent, env, config, num_steps, observed[i])
+    who, rl = config.runner, "use `paxrun rl`"
+    for i, agent in enumerate(config.agents):
+        if config.kind.evolves and agent.es is not None:
+            searched = "is about learning, and with evo the agent is searched"
+            _refuse(config, i, OF_LEARNING, f"{searched}: leave it out")
+        if config.kind.endless:
+            counts = f"counts trials, and {who} plays without an end: {rl}"
+            _refuse(config, i, OF_TRIALS, counts)
+        if config.kind.endless and i > 0:
+            part = f"is for a player, and with {who} the others are a part of the game"
+            _refuse(config, i, OF_A_PLAYER, f"{part}: {rl}")
+    if config.kind.endless and config.payoff_sampler is not None:
+        raise ConfigError(
+            f"payoff_sampler draws payoffs for trials, and {who} plays without an end: "
+            f"{rl}"
         )
+
+
+def _refuse(
+    config: ExperimentConfig, index: int, keys: tuple[str, ...], why: str
+) -> None:
+    """Raises ConfigError if an agent has any of these settings."""
+    default = AgentConfig("")
+    for key in keys:
+        if getattr(config.agents[index], key) != getattr(default, key):
+            raise ConfigError(f"agent{index + 1}.{key} {why}")
+
+
+def _check_learns(config: ExperimentConfig, slots: Sequence[Slot]) -> None:
+    """Raises ConfigError if nobody learns who should."""
     if config.kind.needs_a_learner and not any(slot.learns for slot in slots):
         raise ConfigError(
             f"nobody learns in {' v '.join(a.name for a in config.agents)}: `paxrun "
             "eval` plays agents without training"
         )
-    return tuple(slots)
-
-
-def _trials_of_a_life(agent: AgentConfig, num_iterations: int) -> int:
-    """Returns how many trials an agent plays before it starts afresh, or in all."""
-    if agent.reset == "never":
-        return num_iterations
-    return min(num_iterations, 1 if agent.reset == "trial" else int(agent.reset))
 
 
 def _mesh(config: ExperimentConfig) -> Any:

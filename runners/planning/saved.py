@@ -1,13 +1,16 @@
-"""The weights that a config names: where they are, and what they are of."""
+"""The weights that a config names: where they are, what they are of, who plays them."""
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
 from paxenv.paths import local_path
 from paxenv_agents import weights
 from paxenv_agents.agent import Agent
-from paxenv_agents.registry import same
+from paxenv_agents.registry import find, same
 from runners.config import AgentConfig, ConfigError
+from runners.config.building import hashable
+from runners.planning.seating import Seat, defaults, option_types
 from runners.storage.metrics_log import MODEL
 from runners.storage.places import import_wandb
 from runners.storage.run_dir import RunDir
@@ -106,3 +109,69 @@ def saved_record(agent: AgentConfig) -> dict[str, Any]:
         return weights.describe_agent(model_files(agent)[0])
     except (weights.WeightsError, FileNotFoundError) as error:
         raise ConfigError(f"model_path of {agent.name}: {error}") from error
+
+
+def as_saved(seat: Seat) -> tuple[AgentConfig, str | None]:
+    """Returns (the agent that its weights are of, what to tell the user about it).
+
+    It has the options that it was trained with, but for those that were set for this
+    run; like those of any agent, usual ones are not written down.
+
+    Raises:
+        ConfigError: If the user named another agent.
+    """
+    agent, where, config = seat.agent, seat.where, seat.config
+    record = saved_record(agent)
+    saved, named = record["agent"], config.origin(f"{where}.name")
+    settings: dict[str, Any] = {"name": saved}
+    notice = None
+    if saved != agent.name and (named.typed or not config.origins):
+        if not same(saved, agent.name):
+            raise ConfigError(_other_weights(seat, saved))
+        settings = {}
+    elif saved != agent.name:
+        notice = f"{where} is {saved}, not {agent.name}: {agent.model_path} holds it"
+    agent_class = find(saved).load()
+    types = option_types(agent_class, config.kind)
+    if types is not None:
+        usual = defaults(agent_class)
+        own = {
+            k: v
+            for k, v in hashable(record["config"]).items()
+            if k in types and (k in agent.options or k not in usual or v != usual[k])
+        }
+        stored = saved != agent.name or config.origins
+        typed = {
+            k: v
+            for k, v in agent.options.items()
+            if not stored or config.origin(f"{where}.{k}").typed
+        }
+        settings["options"] = {**own, **typed}
+    return dataclasses.replace(agent, **settings), notice
+
+
+def check_weights(seat: Seat) -> None:
+    """Raises ConfigError if who goes on to learn is to start from another's weights.
+
+    Those at Weights & Biases, and those that are not there, are not looked at: a run
+    that goes on needs none, and any other loads them.
+    """
+    if seat.agent.run_path is not None:
+        return
+    try:
+        saved = saved_record(seat.agent)["agent"]
+    except ConfigError:
+        return
+    if not same(saved, seat.agent.name):
+        raise ConfigError(_other_weights(seat, saved))
+
+
+def _other_weights(seat: Seat, saved: str) -> str:
+    """Returns the message about weights of another agent than the one named."""
+    agent, where, config = seat.agent, seat.where, seat.config
+    said = (
+        f"{where} is {agent.name}{config.origin(f'{where}.name').said}, but "
+        f"{agent.model_path} holds {saved}: write {where}={saved}"
+    )
+    fit = [i for i, a in enumerate(config.agents, start=1) if a.name == saved]
+    return f"{said}, or player={fit[0]}, who is {saved}" if fit else said

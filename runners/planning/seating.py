@@ -1,8 +1,10 @@
 """Who sits where: agents by name and options, made for their seats."""
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+import jax
 
 from paxenv import options
 from paxenv.registry import GameSpec
@@ -11,13 +13,24 @@ from paxenv_agents import registry
 from paxenv_agents.agent import Agent
 from paxenv_agents.engine.lineup import Slot
 from runners.config import DEFAULT_LEARNER, AgentConfig, ConfigError, ExperimentConfig
-from runners.config.coerce import coerce, hashable
-from runners.config.schema import did_you_mean
-from runners.config.settings import written_at
-from runners.engine.interventions import InTurn
+from runners.config.building import coerce
+from runners.config.schema import UNIFORM_STOP, did_you_mean
+from runners.engine.interventions import (
+    STOP,
+    BlindGames,
+    DrawnNumbers,
+    FadingSelfPlay,
+    HardStop,
+    InTurn,
+    LogUniform,
+    ObservedGame,
+    PayoffShown,
+    Uniform,
+    UniformStop,
+    blind_games,
+    payoff_field,
+)
 from runners.kinds import KINDS, RunnerKind
-from runners.planning import interventions
-from runners.planning.saved import saved_record
 
 #: Options of learners that a run decides, and what to write instead.
 RUN_SETTINGS = {
@@ -26,14 +39,7 @@ RUN_SETTINGS = {
     "num_updates": "total_timesteps=VALUE",
     "greedy": "deterministic=true",
 }
-
-
-def run_settings(kind: RunnerKind) -> set[str]:
-    """Returns the options of learners that a run decides.
-
-    In endless play the length of a rollout is an agent's own.
-    """
-    return RUN_SETTINGS.keys() - ({"n_steps"} if kind.endless else set())
+DISTRIBUTIONS = {"uniform": Uniform, "log_uniform": LogUniform}
 
 
 def seated(
@@ -80,91 +86,317 @@ def _no_seat(
     )
 
 
-def make_agent(
-    index: int,
-    agent: AgentConfig,
-    env: Any,
-    config: ExperimentConfig,
-) -> Agent:
-    """Returns an agent made for its seat.
+@dataclasses.dataclass(frozen=True)
+class Seat:
+    """One agent of an experiment, on its way to a slot of the engine.
 
-    Args:
-        index: Its place in the config, for messages.
-        agent: The agent, with its players.
-        env: The game as the agent sees it, with all its players.
-        config: The experiment.
-
-    Raises:
-        PairingError: If the agent cannot play the seat; names those that can.
-        ValueError: If an option is unknown or refused.
-    """
-    where = f"agent{index + 1}"
-    given = agent_options(index, config)
-    if plays_weights(index, agent, config):
-        given = {**saved_record(agent)["config"], **given}
-    try:
-        return registry.make_agent(
-            agent.name, env, player=agent.players[0] - 1, **given
-        )
-    except registry.PairingError:
-        raise
-    except registry.MissingOptionsError as error:
-        words = " ".join(f"{where}.{option}=VALUE" for option in error.missing)
-        raise ConfigError(
-            f"{where}: {agent.name} needs {' and '.join(error.missing)}: write {words}"
-        ) from error
-    except ValueError as error:
-        raise ConfigError(f"{where} ({agent.name}): {error}") from error
-
-
-def make_slot(
-    index: int,
-    agent: AgentConfig,
-    made: Agent,
-    env: Any,
-    config: ExperimentConfig,
-    num_steps: int | None,
-    observed: InTurn | None = None,
-) -> Slot:
-    """Returns the slot of one agent.
-
-    Args:
+    Attributes:
         index: Its place in the config.
-        agent: The agent, with its players.
-        made: The agent, made for its seat.
-        env: The game that is played; that of `sarl` has one player.
         config: The experiment.
-        num_steps: Steps of an iteration in endless streams, None for trials.
-        observed: What the agent sees the game through.
-
-    Raises:
-        ValueError: If a batch does not split, or an intervention does not fit.
     """
-    players = tuple(player - 1 for player in agent.players)
-    if config.kind.evolves and agent.es is not None:
-        return Slot(agent=made, players=players, clock="none", observe=observed)
-    where = f"agent{index + 1}"
-    afresh = config.kind.evolves and made.learns and agent.learning
-    self_play_players, self_play_prob = interventions.self_play(where, agent, env)
-    slot = Slot(
-        agent=made,
-        players=players,
-        clock=agent.clock if agent.learning else "none",
-        reset="trial" if afresh and agent.reset == "never" else agent.reset,
-        sampler=interventions.sampler(where, agent, made, env.num_outer_steps),
-        schedule=interventions.schedule(where, agent, env.num_outer_steps),
-        observe=observed,
-        self_play_players=self_play_players,
-        self_play_prob=self_play_prob,
-    )
-    if not config.kind.trains and not learns_within_a_trial(slot, env):
-        return without_learning(slot, config.deterministic)
-    # Who learns within the trials of others is an opponent, also in the first place.
-    opponent = index > 0 or not config.kind.needs_a_learner
-    apart = slot.learns and config.num_opponents > 1 and opponent
-    slot = dataclasses.replace(slot, per_opponent=apart)
-    _check_batch(slot, env, config, num_steps)
-    return slot
+
+    index: int
+    config: ExperimentConfig
+
+    @property
+    def agent(self) -> AgentConfig:
+        """The agent as the config has it."""
+        return self.config.agents[self.index]
+
+    @property
+    def where(self) -> str:
+        """What its settings begin with, such as `agent1`."""
+        return f"agent{self.index + 1}"
+
+    @property
+    def plays_weights(self) -> bool:
+        """Whether it is played as it was saved, and does not go on to learn."""
+        kind = self.config.kind
+        frozen = not (kind.trains and self.agent.learning)
+        part_of_game = kind.endless and self.index > 0
+        return self.agent.model_path is not None and (frozen or part_of_game)
+
+    def options(self) -> dict[str, Any]:
+        """Returns the agent's options in the types that it declares.
+
+        Raises:
+            ConfigError: If it has no such option, or a value does not fit.
+        """
+        agent, kind = self.agent, self.config.kind
+        types = option_types(registry.find(agent.name).load(), kind)
+        if types is None:
+            return dict(agent.options)
+        given = {}
+        for name, value in agent.options.items():
+            setting = f"{self.where}.{name}"
+            if name in run_settings(kind) and name not in types:
+                raise ConfigError(
+                    f"{setting} is a setting of the run, not of an agent: write "
+                    f"{RUN_SETTINGS[name]}{self.config.origin(setting).said}"
+                )
+            if name not in types:
+                raise ConfigError(self._no_option(name, types))
+            given[name] = coerce(value, types[name], setting)
+        return given
+
+    def slot(self, env: Any, params: Any, trained: Mapping[str, Any]) -> Slot:
+        """Returns its slot, in which the agent does not learn yet.
+
+        Args:
+            env: The game, with all its players.
+            params: Its numbers.
+            trained: The options that its weights were trained with; its own win.
+
+        Raises:
+            PairingError: If it cannot play the seat; names those that can.
+            ValueError: If an option is unknown or refused.
+        """
+        name, players = self.agent.name, tuple(p - 1 for p in self.agent.players)
+        observe = self._observer(env, params)
+        seen: Any = env
+        if observe is not None:
+            seen = ObservedGame(
+                env, lambda p: observe.space(env.observation_space(p), params)
+            )
+        given = {**trained, **self.options()}
+        try:
+            agent = registry.make_agent(name, seen, player=players[0], **given)
+        except registry.PairingError:
+            raise
+        except registry.MissingOptionsError as error:
+            words = " ".join(f"{self.where}.{o}=VALUE" for o in error.missing)
+            raise ConfigError(
+                f"{self.where}: {name} needs {' and '.join(error.missing)}: write "
+                f"{words}"
+            ) from error
+        except ValueError as error:
+            raise ConfigError(f"{self.where} ({name}): {error}") from error
+        return Slot(agent=agent, players=players, clock="none", observe=observe)
+
+    def learning(
+        self, slot: Slot, env: Any, num_steps: int | None, num_iterations: int
+    ) -> Slot:
+        """Returns its slot as it learns in a run, whose agent knows how often.
+
+        Args:
+            slot: The slot without learning.
+            env: The game that is played; that of `sarl` has one player.
+            num_steps: Steps of an iteration in endless streams, None for trials.
+            num_iterations: Iterations of the run.
+
+        Raises:
+            ValueError: If a batch does not split, or an intervention does not fit.
+        """
+        agent, kind = self.agent, self.config.kind
+        inner = agent.clock == "inner" and num_steps is None
+        trials = self._trials_of_a_life(num_iterations)
+        made = slot.agent.planned(trials * (env.num_outer_steps if inner else 1))
+        if kind.evolves and agent.es is not None:
+            return dataclasses.replace(slot, agent=made)
+        afresh = kind.evolves and made.learns and agent.learning
+        self_play_players, self_play_prob = self._self_play(env)
+        slot = dataclasses.replace(
+            slot,
+            agent=made,
+            clock=agent.clock if agent.learning else "none",
+            reset="trial" if afresh and agent.reset == "never" else agent.reset,
+            sampler=self._sampler(made, env.num_outer_steps),
+            schedule=self._schedule(env.num_outer_steps),
+            self_play_players=self_play_players,
+            self_play_prob=self_play_prob,
+        )
+        if not kind.trains and not learns_within_a_trial(slot, env):
+            return without_learning(slot, self.config.deterministic)
+        # Who learns within the trials of others is an opponent, also in the first
+        # place.
+        opponent = self.index > 0 or not kind.needs_a_learner
+        apart = slot.learns and self.config.num_opponents > 1 and opponent
+        slot = dataclasses.replace(slot, per_opponent=apart)
+        self._check_batch(slot, env, num_steps)
+        return slot
+
+    def _observer(self, env: Any, params: Any) -> InTurn | None:
+        """Returns what it observes through, None if it sees the game as it is.
+
+        Raises:
+            ConfigError: If the game has no payoff, or no START for blind games.
+        """
+        agent, num_games = self.agent, self.config.num_envs
+        parts: list[PayoffShown | BlindGames] = []
+        if agent.blind_games > num_games:
+            raise ConfigError(
+                f"{self.where}.blind_games={agent.blind_games} is more than the "
+                f"{counted(num_games, 'game')} that num_envs says"
+            )
+        try:
+            if agent.blind_games:
+                first = agent.players[0] - 1
+                parts.append(blind_games(agent.blind_games, env, params, first))
+            if agent.show_payoff:
+                payoff_field(params)
+                parts.append(PayoffShown())
+            observed = InTurn(tuple(parts))
+            for player in agent.players:
+                observed.space(env.observation_space(player - 1), params)
+        except ValueError as error:
+            raise ConfigError(f"{self.where}: {error}") from error
+        return observed if parts else None
+
+    def _no_option(self, option: str, types: Mapping[str, Any]) -> str:
+        """Returns the message about an option that the agent does not have."""
+        name, config = self.agent.name, self.config
+        written, hint = (
+            config.origin(f"{self.where}.{option}"),
+            did_you_mean(option, types),
+        )
+        said = (
+            f"{self.where}: {name} has no option {option!r}{hint} "
+            f"Its options: {', '.join(types) or 'none'}."
+        )
+        if written.kind == "default":
+            return said
+        said += f" It was set by {written}"
+        named = config.origin(f"{self.where}.name")
+        if named != written and hint == ".":
+            said += f", and {self.where} is {name} by {named}: leave one of them out"
+        return f"{said}."
+
+    def _trials_of_a_life(self, num_iterations: int) -> int:
+        """Returns how many trials it plays before it starts afresh, or in all."""
+        if self.config.kind.evolves:
+            # Who learns under evolution starts anew in each trial.
+            return 1
+        if self.agent.reset == "never":
+            return num_iterations
+        reset = self.agent.reset
+        return min(num_iterations, 1 if reset == "trial" else int(reset))
+
+    def _sampler(self, made: Agent, num_outer_steps: int) -> DrawnNumbers | None:
+        """Returns how its numbers are drawn, None if none are.
+
+        Raises:
+            ConfigError: If a number is none of the agent's, or its bounds do not fit.
+        """
+        draws: dict[str, Uniform | UniformStop] = {}
+        known = jax.eval_shape(lambda: made.init_state(jax.random.key(0))).hyper
+        for name, value in self.agent.sample.items():
+            if name not in known:
+                raise ConfigError(
+                    f"{self.where}.sample: {self.agent.name} has no hyperparameter "
+                    f"{name!r}{did_you_mean(name, known)} Its hyperparameters: "
+                    f"{', '.join(known) or 'none'}"
+                )
+            draws[name] = _distribution(f"{self.where}.sample.{name}", value)
+        if self.agent.stop_after == UNIFORM_STOP:
+            draws[STOP] = UniformStop(num_outer_steps)
+        return DrawnNumbers(tuple(sorted(draws.items()))) if draws else None
+
+    def _schedule(self, num_outer_steps: int) -> HardStop | None:
+        """Returns when it stops learning within a trial, None if it does not.
+
+        Raises:
+            ConfigError: If it does not learn within a trial, or the number is too
+                large.
+        """
+        agent, setting = self.agent, f"{self.where}.stop_after"
+        if agent.stop_after is None:
+            return None
+        if agent.clock != "inner" or num_outer_steps == 1 or not agent.learning:
+            raise ConfigError(
+                f"{setting}={agent.stop_after} is for an agent that learns within a "
+                f"trial: set {self.where}.clock=inner and num_outer_steps to 2 or more"
+            )
+        if agent.stop_after == UNIFORM_STOP:
+            return HardStop()
+        after = int(agent.stop_after)
+        if not 0 <= after <= num_outer_steps:
+            raise ConfigError(
+                f"{setting} must be uniform or in [0, {num_outer_steps}], the inner "
+                f"episodes of a trial, got {after}"
+            )
+        return HardStop(after)
+
+    def _self_play(self, env: Any) -> tuple[tuple[int, ...], FadingSelfPlay | None]:
+        """Returns (players, from 0, that it plays instead of others, how often).
+
+        Raises:
+            ConfigError: If it cannot play them, since they see or do something else.
+        """
+        agent, setting = self.agent, f"{self.where}.self_play_trials"
+        if not agent.self_play_trials:
+            return (), None
+        own = agent.players[0] - 1
+        others = tuple(p for p in range(env.num_players) if p + 1 not in agent.players)
+        for player in others:
+            for space in (env.observation_space, env.action_space):
+                if space(player) != space(own):
+                    raise ConfigError(
+                        f"{setting}: player {player + 1} has {space(player)}, "
+                        f"{agent.name} {space(own)}"
+                    )
+        if not others:
+            raise ConfigError(f"{setting}: it plays all players already")
+        return others, FadingSelfPlay(agent.self_play_trials)
+
+    def _check_batch(self, slot: Slot, env: Any, num_steps: int | None) -> None:
+        """Raises ValueError if a learner cannot split what one update gets."""
+        if not slot.learns:
+            return
+        steps = env.num_inner_steps
+        games = self.config.num_envs
+        games *= len(slot.players) + len(slot.self_play_players)
+        if slot.clock == "trial":
+            steps *= env.num_outer_steps
+        if num_steps is not None:
+            steps = num_steps
+        if not slot.per_opponent:
+            games *= self.config.num_opponents
+        slot.agent.grouped(self.config.num_envs).check_batch(steps, games)
+
+
+def seats(config: ExperimentConfig) -> tuple[Seat, ...]:
+    """Returns the seat of every agent of an experiment."""
+    return tuple(Seat(i, config) for i in range(len(config.agents)))
+
+
+def check_options(config: ExperimentConfig) -> None:
+    """Raises ValueError if an agent is unknown, or has no such option."""
+    for seat in seats(config):
+        seat.options()
+
+
+def option_types(
+    agent_class: Any, kind: RunnerKind = KINDS["rl"]
+) -> dict[str, Any] | None:
+    """Returns the options that an agent takes, with their types; None if unknown.
+
+    They are the fields of its `config_class`, or its own where it has none, without
+    those that a run decides.
+    """
+    holder = getattr(agent_class, "config_class", agent_class)
+    if not (isinstance(holder, type) and dataclasses.is_dataclass(holder)):
+        return None
+    hints = options.hints(holder)
+    inherited = () if holder is not agent_class else dataclasses.fields(Agent)
+    hidden = {field.name for field in inherited}
+    hidden |= run_settings(kind)
+    names = [f.name for f in dataclasses.fields(holder) if f.init]
+    return {name: hints[name] for name in names if name not in hidden}
+
+
+def defaults(agent_class: Any) -> dict[str, Any]:
+    """Returns the options that an agent has where none are given."""
+    holder = getattr(agent_class, "config_class", agent_class)
+    known = options.described(holder).values()
+    return {o.name: o.default for o in known if o.default is not dataclasses.MISSING}
+
+
+def run_settings(kind: RunnerKind) -> set[str]:
+    """Returns the options of learners that a run decides.
+
+    In endless play the length of a rollout is an agent's own.
+    """
+    return RUN_SETTINGS.keys() - ({"n_steps"} if kind.endless else set())
 
 
 def learns_within_a_trial(slot: Slot, env: Any) -> bool:
@@ -202,172 +434,7 @@ def without_learning(slot: Slot, deterministic: bool) -> Slot:
     )
 
 
-def _check_batch(
-    slot: Slot, env: Any, config: ExperimentConfig, num_steps: int | None
-) -> None:
-    """Raises ValueError if a learner cannot split what one update gets."""
-    if not slot.learns:
-        return
-    steps = env.num_inner_steps
-    games = config.num_envs * (len(slot.players) + len(slot.self_play_players))
-    if slot.clock == "trial":
-        steps *= env.num_outer_steps
-    if num_steps is not None:
-        steps = num_steps
-    if not slot.per_opponent:
-        games *= config.num_opponents
-    slot.agent.grouped(config.num_envs).check_batch(steps, games)
-
-
-def agent_options(index: int, config: ExperimentConfig) -> dict[str, Any]:
-    """Returns an agent's options in the types that it declares.
-
-    Raises:
-        ConfigError: If it has no such option, or an option that it needs is missing.
-    """
-    agent, where = config.agents[index], f"agent{index + 1}"
-    types = option_types(registry.find(agent.name).load(), config.kind)
-    if types is None:
-        return dict(agent.options)
-    given = {}
-    for name, value in agent.options.items():
-        setting = f"{where}.{name}"
-        if name in run_settings(config.kind) and name not in types:
-            raise ConfigError(
-                f"{setting} is a setting of the run, not of an agent: write "
-                f"{RUN_SETTINGS[name]}{written_at(config.origins, setting)}"
-            )
-        if name not in types:
-            raise ConfigError(_no_option(where, agent.name, name, types, config))
-        given[name] = coerce(value, types[name], setting)
-    return given
-
-
-def check_options(config: ExperimentConfig) -> None:
-    """Raises ValueError if an agent is unknown, or has no such option."""
-    for index in range(len(config.agents)):
-        agent_options(index, config)
-
-
-def _no_option(
-    where: str, agent: str, option: str, types: Mapping[str, Any], config: Any
-) -> str:
-    """Returns the message about an option that an agent does not have."""
-    written, hint = config.origin(f"{where}.{option}"), did_you_mean(option, types)
-    said = (
-        f"{where}: {agent} has no option {option!r}{hint} "
-        f"Its options: {', '.join(types) or 'none'}."
-    )
-    if written.kind == "default":
-        return said
-    said += f" It was set by {written}"
-    named = config.origin(f"{where}.name")
-    if named != written and hint == ".":
-        said += f", and {where} is {agent} by {named}: leave one of them out"
-    return f"{said}."
-
-
-def plays_weights(index: int, agent: AgentConfig, config: ExperimentConfig) -> bool:
-    """Whether an agent is played as it was saved, and does not go on to learn."""
-    frozen = not (config.kind.trains and agent.learning)
-    part_of_game = config.kind.endless and index > 0
-    return agent.model_path is not None and (frozen or part_of_game)
-
-
-def as_saved(index: int, config: ExperimentConfig) -> tuple[AgentConfig, str | None]:
-    """Returns (the agent that its weights are of, what to tell the user about it).
-
-    It has the options that it was trained with, but for those that were set for this
-    run; like those of any agent, usual ones are not written down.
-
-    Raises:
-        ConfigError: If the user named another agent.
-    """
-    agent, where = config.agents[index], f"agent{index + 1}"
-    record = saved_record(agent)
-    saved, named = record["agent"], config.origin(f"{where}.name")
-    settings: dict[str, Any] = {"name": saved}
-    notice = None
-    if saved != agent.name and (named.typed or not config.origins):
-        if not registry.same(saved, agent.name):
-            raise ConfigError(_other_weights(index, saved, config))
-        settings = {}
-    elif saved != agent.name:
-        notice = f"{where} is {saved}, not {agent.name}: {agent.model_path} holds it"
-    types = option_types(registry.find(saved).load(), config.kind)
-    if types is not None:
-        own = {k: hashable(v) for k, v in record["config"].items() if k in types}
-        usual = _defaults(registry.find(saved).load())
-        own = {
-            k: v
-            for k, v in own.items()
-            if k in agent.options or k not in usual or v != usual[k]
-        }
-        stored = saved != agent.name or config.origins
-        typed = {
-            k: v
-            for k, v in agent.options.items()
-            if not stored or config.origin(f"{where}.{k}").typed
-        }
-        settings["options"] = {**own, **typed}
-    return dataclasses.replace(agent, **settings), notice
-
-
-def check_weights(index: int, config: ExperimentConfig) -> None:
-    """Raises ConfigError if who goes on to learn is to start from another's weights.
-
-    Those at Weights & Biases, and those that are not there, are not looked at: a run
-    that goes on needs none, and any other loads them.
-    """
-    agent = config.agents[index]
-    if agent.model_path is None or agent.run_path is not None:
-        return
-    try:
-        saved = saved_record(agent)["agent"]
-    except ConfigError:
-        return
-    if not registry.same(saved, agent.name):
-        raise ConfigError(_other_weights(index, saved, config))
-
-
-def _other_weights(index: int, saved: str, config: ExperimentConfig) -> str:
-    """Returns the message about weights of another agent than the one named."""
-    agent, where = config.agents[index], f"agent{index + 1}"
-    said = (
-        f"{where} is {agent.name}{written_at(config.origins, f'{where}.name')}, but "
-        f"{agent.model_path} holds {saved}: write {where}={saved}"
-    )
-    fit = [i for i, a in enumerate(config.agents, start=1) if a.name == saved]
-    return f"{said}, or player={fit[0]}, who is {saved}" if fit else said
-
-
-def option_types(
-    agent_class: Any, kind: RunnerKind = KINDS["rl"]
-) -> dict[str, Any] | None:
-    """Returns the options that an agent takes, with their types; None if unknown.
-
-    They are the fields of its `config_class`, or its own where it has none, without
-    those that a run decides.
-    """
-    holder = getattr(agent_class, "config_class", agent_class)
-    if not (isinstance(holder, type) and dataclasses.is_dataclass(holder)):
-        return None
-    hints = options.hints(holder)
-    inherited = () if holder is not agent_class else dataclasses.fields(Agent)
-    hidden = {field.name for field in inherited}
-    hidden |= run_settings(kind)
-    names = [f.name for f in dataclasses.fields(holder) if f.init]
-    return {name: hints[name] for name in names if name not in hidden}
-
-
-def _defaults(agent_class: Any) -> dict[str, Any]:
-    """Returns the options that an agent has where none are given."""
-    holder = getattr(agent_class, "config_class", agent_class)
-    known = options.described(holder).values()
-    return {o.name: o.default for o in known if o.default is not dataclasses.MISSING}
-
-
-def untrained(config: ExperimentConfig, slots: tuple[Slot, ...]) -> tuple[str, ...]:
+def untrained(config: ExperimentConfig, slots: Sequence[Slot]) -> tuple[str, ...]:
     """Returns a notice for every learner that plays as it starts, without weights."""
     return tuple(
         f"{agent.name} (player {agent.players[0]}) plays untrained: "
@@ -376,3 +443,23 @@ def untrained(config: ExperimentConfig, slots: tuple[Slot, ...]) -> tuple[str, .
         if slot.agent.learns and not slot.learns and agent.model_path is None
         if agent.es is None or not config.kind.evolves
     )
+
+
+def _distribution(where: str, value: Any) -> Uniform:
+    """Returns the distribution that `{log_uniform: [1e-5, 1]}` names."""
+    if not isinstance(value, Mapping) or len(value) != 1:
+        raise ConfigError(
+            f"{where} must be one distribution, such as {{log_uniform: [1e-5, 1]}} or "
+            f"{{uniform: [0, 1]}}, got {value!r}"
+        )
+    ((name, bounds),) = value.items()
+    if name not in DISTRIBUTIONS:
+        raise ConfigError(
+            f"{where}: there is no distribution {name!r}"
+            f"{did_you_mean(name, DISTRIBUTIONS)} Known: {', '.join(DISTRIBUTIONS)}"
+        )
+    low, high = coerce(bounds, tuple[float, float], f"{where}.{name}")
+    try:
+        return DISTRIBUTIONS[name](low, high)
+    except ValueError as error:
+        raise ConfigError(f"{where}: {error}") from error

@@ -1,1 +1,1 @@
-"""What a person reads and sees of runs: tables, pictures, comparisons."""
+"""Reports of runs for people: tables, pictures, comparisons."""

@@ -1,4 +1,4 @@
-"""What stands beneath a table: what a search found, what was played, what is next."""
+"""The end of a report: results of a search, steps played, commands to type next."""
 
 import os
 import shlex
@@ -28,11 +28,11 @@ class SearchResult(NamedTuple):
     """One result of a search.
 
     Attributes:
-        player: Whose search, from 1.
-        name: What it is.
+        player: The searched player, from 1.
+        name: The name of the result.
         reward: Reward per step of that player.
-        weights: Where they are, in the run directory.
-        recommended: Whether it is the one to use.
+        weights: The path of the weights in the run directory.
+        recommended: Whether these weights are recommended.
     """
 
     player: int
@@ -47,9 +47,10 @@ def search_results(
 ) -> list[SearchResult]:
     """Returns the results of every search: three for each.
 
-    The mean of a search and its best member have been played on the same keys, by which
-    neither was chosen, so the better one is recommended, the mean where they are equal.
-    The best evaluation on the way was the highest of several, and is never it.
+    The mean of a search and its best member have been played with the same keys, which
+    chose neither, so the better one is recommended, and the mean if they are equal. The
+    best evaluation during the search was the highest of several, and is never
+    recommended.
 
     Args:
         outcome: What the evolution came to.
@@ -86,7 +87,7 @@ def search_results(
 
 
 def print_end(outcome: Outcome, run: RunDir, console: Console) -> None:
-    """Prints what a search found, and the last lines of a report."""
+    """Prints the results of a search, and the last lines of a report."""
     notes = []
     found = []
     if outcome.best_members and outcome.evaluation:
@@ -121,8 +122,8 @@ def closing_lines(
 ) -> list[str]:
     """Returns the last lines of a report.
 
-    One line each for what was played, where everything lies, how to compare the run
-    with others, and how to go on with it.
+    There is one line each for the steps played, the place of the results, the command
+    that compares the run with others, and the command to type next.
 
     Args:
         outcome: What the run came to.
@@ -130,7 +131,7 @@ def closing_lines(
         notes: More lines, each a title and a text.
         weights: Options of `paxrun eval` that load other weights than those of
             `--run-dir`.
-        metric: What `paxrun plot` is to draw; None where it knows by itself.
+        metric: The metric for `paxrun plot`; None for its default.
     """
     lines = [("played", _played(outcome)), ("saved", _saved(run)), *notes]
     lines.append(("compare", _compare(outcome, run, metric)))

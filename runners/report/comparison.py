@@ -52,14 +52,14 @@ class Curve(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    """What a picture shows.
+    """The contents of a picture.
 
     Attributes:
         metric: The metric's name.
         axis: The x axis, a key of `AXES`.
         smooth: How many points a moving mean is over; 1 is none.
         curves: One for each setting.
-        notes: What the user should know: runs that were left out, and why.
+        notes: Notes for the user: runs that were left out, and why.
         title: What all curves have in common.
     """
 
@@ -111,10 +111,10 @@ def compare(
 
     Args:
         runs: The runs.
-        metric: What to draw; None takes the first of `DEFAULT_METRICS` that all have.
+        metric: The metric; None takes the first of `DEFAULT_METRICS` that all have.
         axis: A key of `AXES`.
-        smooth: Points of a centred moving mean. Towards both ends it is over fewer:
-            nothing is made up beyond the data.
+        smooth: Points of a centred moving mean. Towards both ends it is over fewer
+            points, so that no data are invented.
 
     Raises:
         ConfigError: If no run has the metric; names the nearest.

@@ -1,4 +1,4 @@
-"""A game in words: who plays, what they do, see and get."""
+"""A description of a game: its players, actions, observations and payoffs."""
 
 import dataclasses
 import inspect
@@ -9,7 +9,7 @@ import numpy as np
 
 from paxenv.payoffs import describe_payoff
 from paxenv.wording import counted
-from runners.planning.plan import payoff_table
+from runners.planning.game import payoff_table
 
 SECTIONS = ("Description", "Observation", "Action", "Reward", "End")
 SECTION = re.compile(r"([A-Z][A-Za-z ]*):")

@@ -1,4 +1,4 @@
-"""What all pictures have in common: size, colours, bands, and no need of a display."""
+"""Common parts of pictures: size, colours, bands; no display is needed."""
 
 import textwrap
 from collections.abc import Sequence
@@ -92,7 +92,7 @@ def draw_line(
 
 
 def mean_over(count: int, unit: str = "seed") -> str:
-    """Returns what a curve and its band are, in words."""
+    """Returns a description of a curve and its band."""
     interval = " with 95 % intervals" if count > 1 else ""
     return f"mean over {counted(count, unit)}{interval}"
 

@@ -1,4 +1,4 @@
-"""What an outer loop came to, as a person reads it."""
+"""The outcome of an outer loop as a table."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ ROWS = {
 
 
 def print_outcome(outcome: OuterOutcome, run_dir: RunDir) -> None:
-    """Prints the evaluation, what was found, and where everything is."""
+    """Prints the evaluation, the results of a search, and the places of files."""
     console = Console(highlight=False)
     console.print(_table(outcome))
     for line in _captions(outcome):
@@ -48,7 +48,7 @@ def _table(outcome: OuterOutcome) -> Table:
     columns: dict[str, dict[str, Any]] = {"agent": outcome.evaluation}
     if "best" in outcome.train:
         columns = {"best individual": outcome.evaluation}
-        named = {"retrained": "trained again", "final_mean": "middle of the search"}
+        named = {"retrained": "trained again", "final_mean": "mean of the search"}
         for key, title in named.items():
             if key in outcome.evaluation:
                 columns[title] = outcome.evaluation[key]
@@ -78,7 +78,7 @@ def _found(best: dict[str, Any], center: dict[str, Any]) -> Table:
     table = Table(header_style="bold", show_edge=False, pad_edge=False)
     table.add_column("found", no_wrap=True)
     table.add_column("best", justify="right", no_wrap=True)
-    table.add_column("middle of the search", justify="right", no_wrap=True)
+    table.add_column("mean of the search", justify="right", no_wrap=True)
     for name, value in best["values"].items():
         table.add_row(name, _shown(value), _shown(center["values"][name]))
     return table

@@ -1,4 +1,4 @@
-"""Runs at a glance: who, what, how far, how well."""
+"""Overviews of runs: their settings, progress and results."""
 
 import dataclasses
 import datetime
@@ -10,7 +10,7 @@ from typing import Any
 
 from paxenv.paths import local_path
 from runners.config import ConfigError, experiment_of
-from runners.config.documents import parse
+from runners.config.reading import parse
 from runners.storage import jsonl
 from runners.storage.run_dir import RunDir, find_runs
 from runners.storage.sinks import mean_over_seeds
@@ -26,15 +26,15 @@ NOT_A_SETTING = (
 
 
 def settings_of(run: RunDir) -> dict[str, Any]:
-    """Returns what a run's config says of what is learnt, under dotted names."""
+    """Returns the settings of a run that affect what is learnt, under dotted names."""
     config = parse(run.config.read_text(encoding="utf-8"), str(run.config))
     return _flat({k: v for k, v in config.items() if k not in NOT_A_SETTING})
 
 
 def differing(settings: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Returns of each of several settings what is not the same in all of them.
+    """Returns for each of several runs the settings that are not the same in all.
 
-    A setting that is missing is there as "default".
+    A setting that a run lacks is "default".
     """
     every = sorted({name for one in settings for name in one})
     names = [n for n in every if len({repr(one.get(n)) for one in settings}) > 1]
@@ -74,7 +74,7 @@ CLOCK = ("iteration", "env_steps")
 
 @dataclasses.dataclass(frozen=True)
 class Overview:
-    """What a list of runs says of each.
+    """The entry of a run in a list.
 
     Attributes:
         run: The run directory.
@@ -91,8 +91,8 @@ class Overview:
             it has none yet.
         started: When it began, UTC.
         seconds: From the beginning to the end; None before the end.
-        differs: The settings in which it differs from other runs that were listed of
-            the same experiment.
+        differs: The settings in which it differs from the other listed runs of its
+            experiment.
     """
 
     run: str
@@ -112,7 +112,7 @@ class Overview:
 
 
 def overviews(runs: Sequence[RunDir]) -> list[Overview]:
-    """Returns what a list says of runs, with what tells them apart."""
+    """Returns the entries of runs in a list, with the settings in which they differ."""
     rows = [overview(run) for run in runs]
     groups: dict[str, list[int]] = {}
     for i, row in enumerate(rows):
@@ -127,13 +127,13 @@ def overviews(runs: Sequence[RunDir]) -> list[Overview]:
 
 
 def overview(run: RunDir) -> Overview:
-    """Returns what a list of runs says of one."""
+    """Returns the entry of one run."""
     meta, last, results = run.read_meta(), last_metrics(run), _results(run)
     metric, value = _key_number({**last, **_means(results.get("metrics", {}))})
     return Overview(
         run=str(run.path),
         experiment=meta.get("experiment", ""),
-        status=meta.get("status", "unknown"),
+        status=run.status(),
         name=meta.get("name"),
         group=meta.get("group"),
         tags=tuple(meta.get("tags", ())),

@@ -1,4 +1,4 @@
-"""Whether what a run came to lies where its experiment says."""
+"""Comparison of the outcome of a run with the bands of its experiment."""
 
 import dataclasses
 import datetime
@@ -25,8 +25,8 @@ class Finding:
         metric: The metric's name, such as `episode/reward_per_step/player_1`.
         low: Lower end of the band, included.
         high: Upper end of the band, included.
-        measured: What came out, over seeds; None if there is no such metric.
-        near: Names like an unknown one.
+        measured: The measured value over seeds; None if there is no such metric.
+        near: Names that resemble an unknown metric.
     """
 
     metric: str
@@ -42,7 +42,7 @@ class Finding:
 
     @property
     def verdict(self) -> str:
-        """`holds`, or what is wrong."""
+        """`holds`, or why the band does not hold."""
         if self.measured is None:
             hint = f"; did you mean {' or '.join(self.near)}?" if self.near else ""
             return f"no such metric{hint}"
@@ -53,7 +53,7 @@ class Finding:
 
 
 def findings(outcome: Ended) -> tuple[Finding, ...]:
-    """Returns every band of a run's experiment beside what came out."""
+    """Returns every band of a run's experiment with the measured value."""
     known = outcome.measured
     found = []
     for metric, (low, high) in outcome.plan.config.bands.items():
@@ -82,9 +82,9 @@ class Measurement:
     """One real run of a stored experiment.
 
     Attributes:
-        command: What was typed.
+        command: The command.
         date: The day, in UTC, `YYYY-MM-DD`.
-        device: What it ran on, and with which JAX.
+        device: The device, and the version of JAX.
         num_seeds: Repetitions.
         seconds: Wall-clock seconds, compilation included.
         metrics: (mean, half-width of the 95 % interval or None) by metric.

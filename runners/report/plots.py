@@ -1,4 +1,4 @@
-"""Pictures of a run: rewards, inner episodes, who cooperates in which state."""
+"""Pictures of a run: rewards, inner episodes, and cooperation by state."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from runners.engine.inner_episodes import units
 from runners.engine.metric_names import (
     COOPERATION,
     EPISODE_COUNT,
@@ -17,8 +16,9 @@ from runners.engine.metric_names import (
     state_order,
     states,
 )
-from runners.engine.statistics import Estimate
-from runners.planning.plan import Plan, payoff_table
+from runners.engine.statistics import Estimate, repetitions
+from runners.planning.game import payoff_table
+from runners.planning.plan import Plan
 from runners.report import figures
 from runners.session.outcome import Outcome
 
@@ -71,7 +71,7 @@ def inner_episodes(curves: np.ndarray, plan: Plan, path: Path) -> None:
         plan: What was played.
         path: The picture.
     """
-    values, unit = units(curves)
+    values, unit = repetitions(curves)
     num_episodes = values.shape[1]
     if num_episodes == 1 or not len(values):
         return
@@ -123,7 +123,7 @@ def cooperation(outcome: Outcome, path: Path) -> None:
     axes.set_xticks(range(len(every)), [_tick(named, players, s) for s in every])
     axes.set_ylim(0, 1.1)
     axes.set_yticks(np.linspace(0, 1, 6))
-    axes.set_xlabel("state of a player, and which share of its steps begin there")
+    axes.set_xlabel("state of a player, and the share of its steps that begin there")
     axes.set_ylabel(cooperation_title(named))
     trained = "after training, " if plan.config.kind.trains else ""
     _set_title(axes, outcome, f"{trained}{outcome.mode} actions")

@@ -1,4 +1,4 @@
-"""The final table, as a person reads it."""
+"""The final table of a run."""
 
 import math
 import re
@@ -50,7 +50,7 @@ def print_whole(table: Table, console: Console) -> None:
 
 
 def print_report(outcome: Outcome, console: Console) -> None:
-    """Prints the table of an outcome's evaluation, and what its numbers are."""
+    """Prints the table of an outcome's evaluation, with captions."""
     print_whole(final_table(outcome), console)
     for line in captions(outcome):
         console.print(Text(line, style="dim"))
@@ -95,7 +95,7 @@ def final_table(outcome: Outcome) -> Table:
 
 
 def captions(outcome: Outcome) -> list[str]:
-    """Returns what the numbers of the table are, line by line."""
+    """Returns the captions of the table, line by line."""
     plan, config = outcome.plan, outcome.plan.config
     named = by_name(outcome.evaluation)
     acting = "actions sampled" if outcome.mode == "sampled" else "greedy actions"

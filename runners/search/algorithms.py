@@ -101,7 +101,9 @@ def _arguments(
     """
     number = functools.partial(_number, options)
     given = options.options
-    arguments = {k: v for k, v in given.items() if k in strategy.arguments}
+    arguments: dict[str, Any] = {
+        k: v for k, v in given.items() if k in strategy.arguments
+    }
     size = _part(strategy, options, arguments)
     if strategy.spread == SCHEDULE:
         arguments[SCHEDULE] = _schedule(*map(number, SPREAD))

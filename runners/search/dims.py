@@ -8,8 +8,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from paxenv.registry import closest
-from runners.search.options import suggestion
+from paxenv.suggestions import closest, suggestion
 
 #: The search target that stands for all numbers of the policy.
 PARAMETERS = "parameters"
@@ -87,10 +86,13 @@ class SearchDim:
         if not math.isfinite(high):
             raise ValueError(f"{self.name} needs a finite high, got {high!r}")
         if self.scale == "log" and low <= 0:
-            raise ValueError(f"{self.name} is searched by ratios: low > 0, got {low!r}")
+            raise ValueError(
+                f"{self.name} has a log scale: low must be > 0, got {low!r}"
+            )
         if self.scale == "int" and (low != int(low) or high != int(high)):
             raise ValueError(
-                f"{self.name} is whole: low and high too, got {low!r} and {high!r}"
+                f"{self.name} is a whole number: low and high must be too, got "
+                f"{low!r} and {high!r}"
             )
 
     @property

@@ -92,8 +92,8 @@ class Evolution(OuterOptimiser[EvolutionState, Generation]):
             who = f"{type(slot.agent).__name__} (players {slot.players})"
             if slot.self_play_players:
                 raise ValueError(
-                    f"{who} plays others by self-play, but a member is worth what it "
-                    "was paid for its own play: leave self-play out"
+                    f"{who} plays others by self-play, but the fitness of a member "
+                    "is the reward of its own play: leave self-play out"
                 )
             if search is not None:
                 search.check(population.shapes(slot.agent))
@@ -113,7 +113,7 @@ class Evolution(OuterOptimiser[EvolutionState, Generation]):
             if slot.reset_interval != 1:
                 raise ValueError(
                     f"{who} must start anew in each trial (reset='trial'): what it "
-                    "learnt from one member must not meet the next"
+                    "learnt from one member must not affect the next"
                 )
 
     def begin(

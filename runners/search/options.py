@@ -16,7 +16,7 @@ from paxenv.options import (
     one_of,
     option,
 )
-from paxenv.registry import closest
+from paxenv.suggestions import suggestion
 
 #: The shaping for which a strategy is made.
 AUTO = "auto"
@@ -44,7 +44,7 @@ class ESOptions:
 
     strategy: str = option(
         "Open_ES",
-        "A name of evosax, or one that users know (`paxrun list es`).",
+        "A strategy of evosax, by its name there or a common one (`paxrun list es`).",
         aliases=("algo",),
     )
     population_size: Annotated[int, at_least(2)] = option(
@@ -55,33 +55,35 @@ class ESOptions:
     )
     num_generations: Count | None = option(
         None,
-        "Generations; None follows from `total_timesteps`.",
+        "Number of generations; None: it follows from `total_timesteps`.",
         aliases=("num_gens", "iterations"),
         short=True,
     )
     sigma_init: Positive | None = option(
-        None, "Spread of the members around the mean at first; 0.04 if None."
+        None, "Standard deviation of the members around the mean at first; None: 0.04."
     )
-    sigma_decay: Share | None = option(None, "Factor on it after each generation.")
-    sigma_limit: float | None = option(None, "Where its decay ends.")
+    sigma_decay: Share | None = option(
+        None, "Factor on the spread after each generation."
+    )
+    sigma_limit: float | None = option(None, "Spread at which its decay ends.")
     learning_rate: Positive | None = option(
         None,
-        "Adam's, for strategies that follow a gradient; 0.1 if None.",
+        "Adam's step size, for strategies that follow a gradient; None: 0.1.",
         aliases=("lr", "lrate_init"),
     )
     learning_rate_decay: Share | None = option(
-        None, "Factor on it after each generation.", aliases=("lrate_decay",)
+        None,
+        "Factor on the step size after each generation.",
+        aliases=("lrate_decay",),
     )
     learning_rate_limit: float | None = option(
-        None, "Where its decay ends.", aliases=("lrate_limit",)
+        None, "Step size at which its decay ends.", aliases=("lrate_limit",)
     )
-    beta_1: Share | None = option(
-        None, "Adam's decay of the first moment; 0.99 if None."
-    )
+    beta_1: Share | None = option(None, "Adam's decay of the first moment; None: 0.99.")
     beta_2: Share | None = option(
-        None, "Adam's decay of the second moment; 0.999 if None."
+        None, "Adam's decay of the second moment; None: 0.999."
     )
-    eps: Positive | None = option(None, "Adam's epsilon; 1e-8 if None.")
+    eps: Positive | None = option(None, "Adam's epsilon; None: 1e-8.")
     elite_ratio: Share | None = option(
         None, "Share of the members that a strategy with elites recombines."
     )
@@ -92,25 +94,25 @@ class ESOptions:
     )
     init_min: float | None = option(
         None,
-        "With `init_max`: each number of the mean starts uniformly between them "
+        "With `init_max`: the mean starts at numbers drawn uniformly between the two "
         "instead.",
     )
     init_max: float | None = option(None, "See `init_min`.")
-    clip_min: float | None = option(None, "Parameters of members are not below.")
-    clip_max: float | None = option(None, "Parameters of members are not above.")
+    clip_min: float | None = option(None, "Lower bound of the members' parameters.")
+    clip_max: float | None = option(None, "Upper bound of the members' parameters.")
     fitness_shaping: str = option(
         AUTO,
-        'What a strategy is told: `"centered_rank"` in [-0.5, 0.5], `"z_score"`, '
-        '`"normalize"` in [-1, 1], the fitness itself with `"none"`, `"weights"` of '
-        'ranks, or its own with `"auto"`.',
+        'What the strategy is told: `"centered_rank"` in [-0.5, 0.5], `"z_score"`, '
+        '`"normalize"` in [-1, 1], with `"none"` the fitness itself, `"weights"` of '
+        'ranks, or with `"auto"` what suits the strategy.',
     )
     w_decay: Weight = option(
         0.0,
-        "Weight of the mean square of a member's parameters, taken off its fitness "
-        "before it is shaped.",
+        "Weight of the mean square of a member's parameters, which is subtracted from "
+        "its fitness before shaping.",
     )
     mean_reduce: bool = option(
-        False, "Whether the mean over the population is taken off the fitness."
+        False, "Whether the population's mean fitness is subtracted from the fitness."
     )
     objective: Annotated[str, one_of("mean", "last")] = option(
         "mean",
@@ -129,11 +131,11 @@ class ESOptions:
     )
     top_k: Count | None = option(
         None,
-        "How many of the best members so far are kept; None: five, or all of a "
+        "Number of the best members so far that are kept; None: five, or all of a "
         "smaller population.",
         short=True,
     )
-    options: Mapping[str, Any] = option(
+    options: Mapping[str, float | bool | int] = option(
         help="Options of the strategy, by the names that evosax gives them.",
         factory=dict,
     )
@@ -205,9 +207,3 @@ def shaping_of(asked: str, option: str) -> str:
             f"{suggestion(str(asked), (*SHAPINGS, *SHAPING_ALIASES))}"
         )
     return shaping
-
-
-def suggestion(name: str, known: Any) -> str:
-    """Returns the end of a sentence about an unknown name."""
-    near = closest(name, list(known))
-    return f"; did you mean {near[0]!r}?" if near else "."

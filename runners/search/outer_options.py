@@ -15,7 +15,7 @@ from paxenv.options import (
     one_of,
     option,
 )
-from paxenv.registry import closest
+from paxenv.suggestions import suggestion
 from runners.search import strategies
 from runners.search.dims import PARAMETERS, Target, dims_of, target_of
 from runners.search.options import AUTO
@@ -28,11 +28,11 @@ class OuterConfig:
 
     num_steps: Count = option(
         100_000,
-        "Environment steps to train for, over all games; whole iterations of the "
-        "inner loop, so maybe a few more.",
+        "Environment steps to train for, over all games; rounded up to whole "
+        "iterations of the inner loop.",
     )
     num_envs: Count = option(
-        1, "Games side by side; the agent's own `num_envs` wins over 1."
+        1, "Games that are played at once; the agent's own `num_envs` wins over 1."
     )
     eval_episodes: Count = option(32, "Episodes of an evaluation.")
     deterministic: bool = option(
@@ -46,6 +46,11 @@ class OuterConfig:
     def __post_init__(self) -> None:
         check(self)
 
+    @property
+    def inner_steps(self) -> int:
+        """Environment steps of one inner loop, by which the agent's schedules end."""
+        return self.num_steps
+
 
 @documented
 @dataclasses.dataclass(frozen=True)
@@ -56,17 +61,19 @@ class ESConfig(OuterConfig):
         (PARAMETERS,),
         'What is searched: `"parameters"`, all numbers on which the policy\'s actions '
         "depend; names of hyperparameters; `SearchDim`s, also of numbers of the game,"
-        " `env.gravity`. All of them make one solution.",
+        " such as `env.gravity`. Together they form one solution.",
     )
     strategy: str = option(
         "CMA_ES",
-        "A strategy of evosax, or a name that users know (`paxrun list es`).",
+        "A strategy of evosax, by its name there or a common one (`paxrun list es`).",
         aliases=("es",),
     )
     population_size: Annotated[int, at_least(2)] = option(
         16, "Individuals of a generation.", aliases=("popsize",)
     )
-    iterations: Count = option(20, "Generations.", aliases=("num_generations",))
+    iterations: Count = option(
+        20, "Number of generations.", aliases=("num_generations",)
+    )
     train_agent: bool = option(
         True, "Whether an individual trains before it is evaluated."
     )
@@ -80,19 +87,19 @@ class ESConfig(OuterConfig):
     )
     fit_shaper: str = option(
         AUTO,
-        'How fitness is shaped before the strategy is told; `"auto"` is the one for '
-        "which the strategy is made, others are refused where it would diverge.",
+        'How fitness is shaped before the strategy is told; `"auto"` is the shaping '
+        "for which the strategy is made. Those with which it diverges are refused.",
         aliases=("fitness_shaping",),
     )
     learning_rate: Positive | None = option(
-        None, "Adam's, of strategies that follow a gradient; None: 0.1."
+        None, "Adam's step size, of strategies that follow a gradient; None: 0.1."
     )
     sigma_parameters: Positive = option(
         0.1,
-        "By how much parameters differ at first, and the unit of the search in them.",
+        "Standard deviation of the parameters at first, the unit of the search.",
     )
     sigma_hyper: Positive = option(
-        1.0, "The same of all other targets: 1 covers about half of a range."
+        1.0, "The same for all other targets; 1 covers about half of a range."
     )
     evaluate_in: Annotated[str, one_of("own", "given")] = option(
         "own",
@@ -107,6 +114,11 @@ class ESConfig(OuterConfig):
         object.__setattr__(self, "search_targets", tuple(map(target_of, targets)))
         dims_of(self.search_targets)
         strategies.check_shaping(self.strategy, self.fit_shaper, "fit_shaper")
+
+    @property
+    def inner_steps(self) -> int:
+        """Environment steps for which an individual trains."""
+        return self.num_steps_per_iteration
 
     @property
     def searches_parameters(self) -> bool:
@@ -134,8 +146,7 @@ def search_key(name: str) -> str:
     own = aliases.get(name, name)
     if own in known:
         return own
-    near = closest(name, [*known, *aliases])
-    hint = f"; did you mean {near[0]!r}?" if near else "."
+    hint = suggestion(name, [*known, *aliases])
     raise ValueError(
         f"search has no option {name!r}{hint} Its options: {', '.join(known)}"
     )

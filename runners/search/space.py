@@ -10,23 +10,19 @@ import numpy as np
 from jaxtyping import PyTree
 
 from paxenv.single_player import SinglePlayerParams
+from paxenv.suggestions import suggestion
 from paxenv_agents.agent import Agent
+from paxenv_agents.engine.lineup import game_params
 from paxenv_agents.types import TrainingState
 from runners.engine import population
 from runners.search.dims import ALIASES, ENV, PARAMETERS, SearchDim, dims_of
-from runners.search.options import suggestion
 from runners.search.outer_options import ESConfig
 
 #: Options that belong to the run.
 _OF_RUNS = ("num_envs", "num_updates")
 
 
-def game_params(env_params: Any) -> Any:
-    """Returns the game's own numbers, without those of co-players."""
-    return env_params.game if isinstance(env_params, SinglePlayerParams) else env_params
-
-
-def env_names(env_params: Any) -> tuple[str, ...]:
+def env_names(env_params: PyTree) -> tuple[str, ...]:
     """Returns the names of the game's numbers, as targets."""
     params = game_params(env_params)
     if not dataclasses.is_dataclass(params):
@@ -38,12 +34,12 @@ def env_names(env_params: Any) -> tuple[str, ...]:
     )
 
 
-def env_value(env_params: Any, target: str) -> Any:
+def env_value(env_params: PyTree, target: str) -> Any:
     """Returns a number of the game, or an array of them."""
     return getattr(game_params(env_params), target.removeprefix(ENV))
 
 
-def with_env_values(env_params: Any, values: dict[str, Any]) -> Any:
+def with_env_values(env_params: PyTree, values: dict[str, Any]) -> PyTree:
     """Returns the game's numbers with some replaced, in their own dtypes."""
     if not values:
         return env_params
@@ -96,7 +92,7 @@ def unplanned(agent: Agent) -> Agent:
 
 
 def find_target(
-    name: str, agent: Agent, learner: TrainingState, env_params: Any
+    name: str, agent: Agent, learner: TrainingState, env_params: PyTree
 ) -> str:
     """Returns what a target is: `"parameters"`, `"hyper"`, `"option"` or `"env"`.
 
@@ -164,7 +160,7 @@ class SearchSpace:
         """All targets but the parameters."""
         return (*self.hyper, *self.env, *self.options)
 
-    def start(self, learner: TrainingState, env_params: Any) -> Solution:
+    def start(self, learner: TrainingState, env_params: PyTree) -> Solution:
         """Returns the solution that the agent and the game are now.
 
         A value out of its range is taken for the nearest end.
@@ -183,7 +179,7 @@ class SearchSpace:
         return {"parameters": leaves if self.parameters else [], "hyper": places}
 
     def shapes(
-        self, learner: TrainingState, env_params: Any
+        self, learner: TrainingState, env_params: PyTree
     ) -> PyTree[jax.Array | jax.ShapeDtypeStruct]:
         """Returns the shapes of a solution; the learner may be one of shapes."""
         numbers = {d.target: learner.hyper[d.target] for d in self.hyper}
@@ -200,8 +196,8 @@ class SearchSpace:
         }
 
     def applied(
-        self, learner: TrainingState, env_params: Any, solution: Solution
-    ) -> tuple[TrainingState, Any]:
+        self, learner: TrainingState, env_params: PyTree, solution: Solution
+    ) -> tuple[TrainingState, PyTree]:
         """Returns (training state, game's numbers) with a solution in them; pure."""
         places = solution["hyper"]
         hyper = {
@@ -233,7 +229,7 @@ class SearchSpace:
 
 
 def make_space(
-    config: ESConfig, agent: Agent, learner: TrainingState, env_params: Any
+    config: ESConfig, agent: Agent, learner: TrainingState, env_params: PyTree
 ) -> SearchSpace:
     """Returns the search space of a config.
 

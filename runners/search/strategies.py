@@ -8,13 +8,13 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from paxenv.suggestions import suggestion
 from runners.search.options import (
     AUTO,
     SHAPINGS,
     ESOptions,
     option_types,
     shaping_of,
-    suggestion,
 )
 
 #: Families, by what a strategy does with the fitness.
@@ -313,9 +313,9 @@ _TAKES = {
     OWN: ("none",),
     POPULATION: ("none",),
 }
-_COMPARES = "compares fitness over generations and must be told it as it is"
+_COMPARES = "compares fitness over generations and must be told the fitness itself"
 _REASONS = {
-    GRADIENT: "follows a gradient and has no weights",
+    GRADIENT: "follows a gradient and has no weights of ranks",
     RANKS: (
         "weighs members by their rank itself and diverges if it is told anything else"
     ),

@@ -1,9 +1,9 @@
 """Evaluation: agents play in games and keys of their own, and nobody learns.
 
-The agents of a plan play trials with everybody in them (`Evaluation`). One agent plays
-whole episodes: natively, each as the first trial of a lane of its own and to its end,
-so that short ones do not count more than long ones (`play_episodes`), or on the host
-(`play_on_host`). Keys follow `runners.engine.tags.evaluation_key`.
+`Evaluation` lets all agents of a plan play trials together. `play_episodes` lets one
+agent play whole episodes of a native game, each as the first trial of a lane of its own
+and to its end, so that short ones do not count more than long ones; `play_on_host` does
+so on the host. Keys follow `runners.engine.tags.evaluation_key`.
 """
 
 import dataclasses
@@ -19,19 +19,23 @@ from paxenv.auto_reset import AutoResetWrapper
 from paxenv.environment import native
 from paxenv_agents import structure
 from paxenv_agents.agent import Agent
-from paxenv_agents.engine.game_batch import GameBatch, open_games
+from paxenv_agents.engine.game_batch import (
+    GameBatch,
+    across,
+    open_games,
+    where_games,
+)
 from paxenv_agents.engine.lineup import Lineup, Slot
-from paxenv_agents.engine.step import across, play_step
+from paxenv_agents.engine.step import play_step
 from paxenv_agents.types import MemoryState
 from runners.engine.devices import count
-from runners.engine.inner_episodes import CURVES
 from runners.engine.program import (
     CompiledProgram,
     evaluation_keys,
     initial_state,
     with_agents,
 )
-from runners.engine.rows import FINITE, finite
+from runners.engine.rows import CURVES, FINITE, finite
 from runners.engine.statistics import EpisodeStats, summarise
 from runners.planning.plan import Plan, evaluation
 from runners.session.models import with_models
@@ -42,7 +46,7 @@ MAX_STEPS = 100_000
 
 
 class Evaluated(NamedTuple):
-    """What one evaluation measured.
+    """The measurements of one evaluation.
 
     Attributes:
         metrics: `[seeds]` by name.
@@ -64,15 +68,15 @@ class Evaluation:
         self._starts: tuple | None = None
 
     def play(self, agents: tuple, env_steps: int | None = None) -> Evaluated:
-        """Plays the agents once and returns what was measured.
+        """Plays the agents once and returns the measurements.
 
         A seed whose agents hold a NaN gets NaN for everything: their policies have no
         meaning.
 
         Args:
             agents: Training states in the order of the slots, leaves `[seeds, ...]`.
-            env_steps: Steps after which it takes place, for keys of its own; None at
-                the end of the run.
+            env_steps: Environment steps after which the evaluation takes place, for
+                keys of its own; None at the end of the run.
         """
         config = self.plan.config
         run_keys = evaluation_keys(config.seed, config.num_seeds, env_steps)
@@ -155,7 +159,7 @@ def play_episodes(
     env = env.env if isinstance(env, AutoResetWrapper) else env
     _check_seat(agent, env)
     env_params = params_of(env, env_params)
-    lanes = lane_keys(keys.typed(key), n_episodes)
+    lanes = keys.folds(keys.typed(key), n_episodes)
     episode_keys = jax.vmap(keys.episode, (0, None))(lanes, 0)
     lineup = Lineup(env, (Slot(agent, clock="none"),), n_episodes)
     batch = open_games(lineup, env_params, (state,), episode_keys, evaluates=True)
@@ -192,13 +196,8 @@ def _step(
 ) -> _Games:
     env, batch, old = lineup.env, games.batch, games.stats
     step_keys = jax.vmap(keys.step)(episode_keys, batch.env_state.t)
-
-    def step_games(env_state: Any, actions: Any) -> Any:
-        # After a trial has ended the game stands still, pays 0 and raises no flag.
-        step_env = jax.vmap(env.step, (0, 0, 0, None))
-        return step_env(step_keys, env_state, actions, env_params)
-
-    step = play_step(lineup, env_params, (state,), batch, step_keys, step_games)
+    # After a trial has ended the game stands still, pays 0 and raises no flag.
+    step = play_step(lineup, env_params, (state,), batch, step_keys, env.step)
     valid, done, (reward,) = step.info["valid"], step.done, step.rewards
     broken = valid & _games_with_nan((step.taken, step.memories), valid.shape[0])
     stats = EpisodeStats(
@@ -210,7 +209,8 @@ def _step(
     )
     memories = step.memories
     if env.num_outer_steps > 1:
-        memories = across(lineup, (state,), memories, step.info["inner_done"])
+        crossed = across(lineup, (state,), memories)
+        memories = where_games(step.info["inner_done"], crossed, memories)
     batch = batch.replace(env_state=step.env_state, obs=step.obs, memories=memories)
     return _Games(batch, stats, games.num_steps + 1)
 
@@ -304,11 +304,6 @@ def act_on_host(
     agent: Agent, state: Any, obs: Any, memory: MemoryState, key: jax.Array
 ) -> tuple[jax.Array, MemoryState]:
     """Returns (actions, memories after them) of games, whose keys are folded here."""
-    scheduled = memory.replace(key=lane_keys(key, memory.hidden.shape[0]))
+    scheduled = memory.replace(key=keys.folds(key, memory.hidden.shape[0]))
     actions, _, after = agent.batch_policy(state, obs, scheduled)
     return actions, after.replace(key=memory.key)
-
-
-def lane_keys(key: jax.Array, num_games: int) -> jax.Array:
-    """Returns a key for each of some games, `[games]`, folded from one."""
-    return jax.vmap(jax.random.fold_in, (None, 0))(key, jnp.arange(num_games))

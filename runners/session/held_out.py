@@ -8,7 +8,7 @@ from typing import Any
 from paxenv_agents.registry import same
 from runners.config import AgentConfig, ConfigError, ExperimentConfig, load
 from runners.config.loader import load_on_run
-from runners.config.overrides import parse_words, split_words
+from runners.config.reading import read_words, split_words
 from runners.engine.rows import FINITE
 from runners.engine.statistics import Estimate, estimates
 from runners.planning.plan import Plan, prepare
@@ -23,8 +23,8 @@ def config_of_run(
 ) -> ExperimentConfig:
     """Returns the config that evaluates a run's agents in the run's own game.
 
-    Every learner starts from the weights that the run left for it, seed by seed, apart
-    from those that learn within each trial, which they begin afresh.
+    Every learner starts from the weights that the run saved for it, seed by seed,
+    except for learners within trials, which begin every trial with new weights.
 
     Args:
         run_dir: A run directory.
@@ -59,19 +59,19 @@ def config_of_run(
 def _check_plays(
     run: RunDir, saved: ExperimentConfig, config: ExperimentConfig
 ) -> None:
-    """Raises ConfigError if others have taken the places of all agents of a run."""
+    """Raises ConfigError if other agents replace all agents of a run."""
     pairs = list(zip(saved.agents, config.agents, strict=False))
     if pairs and not any(same(before.name, now.name) for before, now in pairs):
         others = " and ".join(now.name for _, now in pairs)
         own = " and ".join(before.name for before, _ in pairs)
         raise ConfigError(
-            f"{run.path} is a run of {own}, of whom nobody plays here, but {others}: "
-            "leave one of its agents in, or the run out"
+            f"{run.path} is a run of {own}, none of whom plays here, but {others}: "
+            "keep one of its agents, or leave the run out"
         )
 
 
 def unfinished(run_dir: str) -> str | None:
-    """Returns what to know of the weights of a run that has not finished."""
+    """Returns a notice about the weights of a run that has not finished."""
     run = RunDir.open(run_dir)
     status = run.read_meta().get("status")
     if status == "finished":
@@ -106,7 +106,7 @@ class Variation:
 
     Attributes:
         setting: `KEY=VALUE` words, or `AS_TRAINED`.
-        plan: What is played.
+        plan: The plan of the evaluation.
         metrics: The game's metrics over seeds; empty before it was played.
     """
 
@@ -140,7 +140,7 @@ def variations(
     for setting in (AS_TRAINED, *vary):
         changed = [] if setting == AS_TRAINED else split_words(setting)
         empty = setting != AS_TRAINED and not changed
-        if empty or parse_words(changed).experiment is not None:
+        if empty or read_words(changed).experiment is not None:
             raise ConfigError(f"--vary {setting!r}: changes are written KEY=VALUE")
         config = config_of_run(
             str(run_dir), [*words, *changed], {"runner": "eval", **options}

@@ -1,6 +1,6 @@
-"""Training from a replay in host memory: play is compiled, turns of learning are not.
+"""Training from replay in host memory: play is compiled, learning is not.
 
-`HostReplayProgram` is a `StagedProgram` of `runners.engine.program` with the state and
+`HostReplayProgram` is a `SteppedProgram` of `runners.engine.program` with the state and
 the keys of a compiled one.
 """
 
@@ -13,16 +13,16 @@ import jax.numpy as jnp
 import numpy as np
 
 from paxenv.missing import flagged, on_host
+from paxenv.wording import counted
 from paxenv_agents import structure
 from paxenv_agents.agent import Agent
 from paxenv_agents.engine.lineup import Slot
 from paxenv_agents.learners import replay
 from paxenv_agents.learners.off_policy import OffPolicy
-from paxenv_agents.learners.replay import HostReplay, Minibatch, Transition
+from paxenv_agents.learners.replay import Minibatch, Transition
 from paxenv_agents.types import TrainingState
-from runners.engine.experiment import Experiment, RunState, rollout
-from runners.engine.lanes import map_axis
-from runners.engine.program import Rows, StagedProgram, with_agents
+from runners.engine.experiment import Experiment, RunState, map_axis, rollout
+from runners.engine.program import Rows, SteppedProgram
 from runners.engine.rows import update_row
 
 
@@ -30,19 +30,95 @@ def initial_state(experiment: Experiment, keys: jax.Array, params: Any) -> RunSt
     """Returns the state before the first iteration, without a ring on the device.
 
     Args:
-        experiment: What will run.
+        experiment: The experiment.
         keys: The run key of the one seed, `[1]`.
         params: The game's numbers.
     """
     return _init(experiment, keys, params)
 
 
-class HostReplayProgram(StagedProgram):
+class HostReplay:
+    """A ring of time steps with a random generator of its own."""
+
+    def __init__(self, capacity: int, seed: int) -> None:
+        """Makes an empty ring.
+
+        Args:
+            capacity: Rows, each a time step of all games.
+            seed: Of the generator that draws minibatches.
+        """
+        if capacity < 1:
+            raise ValueError(f"capacity must be >= 1, got {capacity}")
+        self.capacity = capacity
+        self.head = self.filled = 0
+        self._rows: Transition | None = None
+        self._generator = np.random.default_rng(seed)
+
+    def add(self, new: Transition) -> None:
+        """Adds rows `[T, E, ...]`; of too many, the last ones."""
+        new = jax.tree.map(lambda x: np.asarray(x)[-self.capacity :], new)
+        if self._rows is None:
+            self._rows = jax.tree.map(
+                lambda x: np.zeros((self.capacity, *x.shape[1:]), x.dtype), new
+            )
+        num_rows = new.rewards.shape[0]
+        index = (self.head + np.arange(num_rows)) % self.capacity
+        for ring, x in zip(
+            jax.tree.leaves(self._rows), jax.tree.leaves(new), strict=True
+        ):
+            ring[index] = x
+        self.head = (self.head + num_rows) % self.capacity
+        self.filled = min(self.filled + num_rows, self.capacity)
+
+    def sample(self, batch_size: int, gamma: float, n_step: int = 1) -> Minibatch:
+        """Returns transitions drawn uniformly; see `replay.sample`.
+
+        Raises:
+            ValueError: If fewer than `n_step` rows are filled.
+        """
+        if self._rows is None or self.filled < n_step:
+            raise ValueError(
+                f"a window of {counted(n_step, 'step')} needs as many rows, got "
+                f"{self.filled}"
+            )
+        draw = self._generator.integers
+        start = draw(self.filled - n_step + 1, size=batch_size)
+        game = draw(self._rows.rewards.shape[1], size=batch_size)
+        oldest = self.head - self.filled
+        rows = (oldest + start[:, None] + np.arange(n_step)) % self.capacity
+        window = jax.tree.map(lambda x: x[rows, game[:, None]], self._rows)
+        return _windowed(window, gamma)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns the state of the ring and of its generator: arrays and numbers."""
+        rows = [] if self._rows is None else jax.tree.leaves(self._rows)
+        return {
+            "rows": {str(i): x.copy() for i, x in enumerate(rows)},
+            "head": self.head,
+            "filled": self.filled,
+            "generator": self._generator.bit_generator.state,
+        }
+
+    def load_state_dict(self, state: dict[str, Any], row: Transition) -> None:
+        """Goes on from `state_dict`.
+
+        Args:
+            state: What `state_dict` gave.
+            row: Anything of the rows' structure.
+        """
+        leaves = [state["rows"][str(i)].copy() for i in range(len(state["rows"]))]
+        if leaves:
+            self._rows = jax.tree.unflatten(jax.tree.structure(row), leaves)
+        self.head, self.filled = int(state["head"]), int(state["filled"])
+        self._generator.bit_generator.state = state["generator"]
+
+
+class HostReplayProgram(SteppedProgram):
     """One seed of one learner from replay, whose ring lies in NumPy arrays.
 
     Attributes:
-        experiment: What runs, an iteration a call.
-        ring: The experience.
+        experiment: The experiment, of which a call runs one iteration.
+        ring: The replay buffer.
         state: Leaves `[1, ...]`; the learner's own `replay` is empty.
         iteration: Iterations that have been run.
     """
@@ -62,14 +138,14 @@ class HostReplayProgram(StagedProgram):
         self.load(state)
 
     def load(self, state: RunState) -> None:
-        """Goes on from another state; its buffers are copied."""
+        """Continues from another state; its buffers are copied."""
         self.state = jax.tree.map(jnp.copy, state)
         self.iteration = int(np.asarray(state.iteration)[0])
         self._played: Any = None
 
     @property
     def agent(self) -> OffPolicy:
-        """Who learns."""
+        """The learner."""
         return self._agent
 
     @property
@@ -82,24 +158,13 @@ class HostReplayProgram(StagedProgram):
         """Environment steps of one iteration."""
         return self.experiment.steps_per_iteration
 
-    @property
-    def max_iterations(self) -> int:
-        """The most iterations of one call of `run`."""
-        return 1
-
-    def run(self, num_iterations: int) -> Rows:
-        """Runs both stages of one iteration; metrics are `[1, 1]`."""
-        if num_iterations != 1:
-            raise ValueError(f"a call runs 1 iteration, not {num_iterations}")
-        return self.rollout() | self.update()
-
     def rollout(self) -> Rows:
-        """Plays what one update learns from; metrics are `[1, 1]`."""
+        """Plays the experience of one update; metrics are `[1, 1]`."""
         self._played, seen = _play(self.experiment, self.state)
         return {name: x[:, None] for name, x in on_host(seen).items()}
 
     def update(self) -> Rows:
-        """Keeps what was played and learns what is due; metrics are `[1, 1]`.
+        """Keeps the experience and makes the updates due; metrics are `[1, 1]`.
 
         Raises:
             RuntimeError: If `rollout` has not been run before.
@@ -107,25 +172,13 @@ class HostReplayProgram(StagedProgram):
         if self._played is None:
             raise RuntimeError("there is nothing to learn from: call rollout() first")
         (stream, new), self._played = self._played, None
-        learner, report = self._learn(
-            _first(self.state.agents[0]), jax.device_get(_first(new))
-        )
+        learner, report = self._learn(self.learner, jax.device_get(_first(new)))
         learnt = _update_row(self.experiment.slots, (report,), (learner,))
-        self.iteration += 1
-        agents = (jax.tree.map(lambda x: x[None], learner),)
-        self.state = self.state.replace(
-            iteration=self.state.iteration + 1,
-            outer=self.state.outer.replace(agents=agents),
-            stream=stream,
-        )
+        self.end_iteration(learner, stream=stream)
         return {name: x[None, None] for name, x in on_host(learnt).items()}
 
-    def set_agents(self, states: dict[int, Any]) -> None:
-        """Puts another training state, leaves `[1, ...]`, in the place of the old."""
-        self.state = with_agents(self.state, jax.tree.map(jnp.copy, states))
-
     def set_agent(self, agent: Agent) -> None:
-        """Puts another agent of the same training state in the place of the old."""
+        """Replaces the agent by another one of the same training state."""
         (slot,) = self.experiment.slots
         slots = (dataclasses.replace(slot, agent=agent),)
         self.experiment = dataclasses.replace(self.experiment, slots=slots)
@@ -172,7 +225,7 @@ class HostReplayProgram(StagedProgram):
         return {"generator": self.ring.state_dict()["generator"]}
 
     def restore(self, arrays: dict[str, Any], about: Mapping[str, Any]) -> None:
-        """Goes on from what `arrays` and `about` returned."""
+        """Continues from what `arrays` and `about` returned."""
         self.load(arrays["run"])
         ring = arrays["replay"]
         rows = {name: np.array(x) for name, x in ring["rows"].items()}
@@ -237,3 +290,26 @@ def _stats_of_no_step(agent: OffPolicy, state: TrainingState) -> dict[str, float
 
 def _first(tree: Any) -> Any:
     return jax.tree.map(lambda x: x[0], tree)
+
+
+def _windowed(window: Transition, gamma: float) -> Minibatch:
+    """`replay.windowed` in NumPy, so that a minibatch costs no call of the device."""
+    ends = window.ends.astype(np.int32)
+    counts = ((np.cumsum(ends, axis=1) - ends) == 0) & window.valid
+    decays = np.float32(gamma) ** np.arange(ends.shape[1] + 1, dtype=np.float32)
+    powers = decays[np.cumsum(counts, axis=1) - counts]
+    batch, steps = np.arange(ends.shape[0]), np.arange(ends.shape[1])
+    last = np.max(np.where(counts, steps, 0), axis=1)
+    first = jax.tree.map(lambda x: x[:, 0], window)
+    return Minibatch(
+        observations=first.observations,
+        actions=first.actions,
+        rewards=np.sum(window.rewards * powers * counts, axis=1, dtype=np.float32),
+        discounts=np.where(
+            window.dones[batch, last], np.float32(0), decays[counts.sum(axis=1)]
+        ),
+        next_observations=jax.tree.map(
+            lambda x: x[batch, last], window.next_observations
+        ),
+        weights=first.valid.astype(np.float32),
+    )

@@ -1,4 +1,4 @@
-"""The loop of the host around a program: chunks, and what is due between them."""
+"""The loop in Python around a program: chunks of iterations, and tasks between them."""
 
 import dataclasses
 import signal
@@ -58,6 +58,19 @@ CHUNK_SECONDS = 1.0
 NON_FINITE = ("stop", "continue")
 
 
+def check_non_finite(value: str) -> str:
+    """Returns what is to happen at the first NaN, if it is one of `NON_FINITE`.
+
+    Raises:
+        ValueError: If it is not.
+    """
+    if value not in NON_FINITE:
+        raise ValueError(
+            f"non_finite must be one of {', '.join(NON_FINITE)}, got {value!r}"
+        )
+    return value
+
+
 class NonFiniteError(RuntimeError):
     """Training has diverged: a loss or a parameter is NaN or infinite.
 
@@ -78,13 +91,13 @@ class NonFiniteError(RuntimeError):
 
 
 class Chunk(NamedTuple):
-    """What one visit of the host sees.
+    """The iterations of one call of a program.
 
     Attributes:
         first: Number of the first iteration, from 0.
         rows: Metrics by name, float32 `[seeds, iterations of the chunk]`.
         seconds: Wall-clock seconds of training since the run began.
-        taken: Those of this chunk.
+        taken: Seconds of this chunk.
     """
 
     first: int
@@ -107,30 +120,31 @@ class Task(NamedTuple):
     """Something to do between chunks.
 
     Attributes:
-        interval: When; it ends a chunk.
-        action: What, given the chunk that has just been run.
+        interval: When the task is due, which ends a chunk.
+        action: Called with the chunk that has just been run.
     """
 
     interval: Interval
-    action: Callable[[Chunk], None]
+    action: Callable[[Chunk], object]
 
 
 @dataclasses.dataclass
 class Loop:
-    """Advances a program to `num_iterations`, and does what is due on the way.
+    """Advances a program to `num_iterations`, and does the tasks that are due.
 
     The length of a chunk follows from the tasks and from the time that the last one
     took; results do not depend on it.
 
     Attributes:
-        program: What runs.
-        num_iterations: Where it ends, counted from the beginning of the run.
+        program: The program.
+        num_iterations: Iterations at its end, counted from the beginning of the run.
         on_chunk: Called with every chunk, before the tasks.
-        tasks: What is done at intervals, in this order.
+        tasks: The tasks, in this order.
         before_chunk: Called before every chunk.
+        after_chunk: Called when what is due after a chunk has been done.
         advance: Runs one iteration in place of `program.run(1)`; None: whole chunks.
         non_finite: `"stop"` raises at the first NaN, `"continue"` only notes it.
-        seconds: Seconds of training that went before, in a run that is resumed.
+        seconds: Seconds of training before this process, in a resumed run.
         first_non_finite: The first bad iteration so far, from 1; None is none.
     """
 
@@ -139,17 +153,14 @@ class Loop:
     on_chunk: Sequence[Callable[[Chunk], None]] = ()
     tasks: Sequence[Task] = ()
     before_chunk: Callable[[], None] | None = None
+    after_chunk: Callable[[], None] | None = None
     advance: Callable[[], Rows] | None = None
     non_finite: str = "stop"
     seconds: float = 0.0
     first_non_finite: int | None = None
 
     def __post_init__(self) -> None:
-        if self.non_finite not in NON_FINITE:
-            raise ValueError(
-                f"non_finite must be one of {', '.join(NON_FINITE)}, got "
-                f"{self.non_finite!r}"
-            )
+        check_non_finite(self.non_finite)
 
     def run(self, stop: Callable[[], bool] = lambda: False) -> None:
         """Runs to the end, or until `stop` says so between two chunks.
@@ -176,6 +187,8 @@ class Loop:
             for task in self.tasks:
                 if task.interval.is_due(chunk.last):
                     task.action(chunk)
+            if self.after_chunk is not None:
+                self.after_chunk()
             wanted = max(1, int(chunk.length * CHUNK_SECONDS / taken))
             wanted = min(wanted, 4 * chunk.length)
 
@@ -230,7 +243,7 @@ class Interrupt:
 
 
 class Observer:
-    """Who watches a run; every method may be overridden, none must be."""
+    """An observer of a run; a subclass may override any of the methods."""
 
     def on_notice(self, text: str) -> None:
         """There is something that the user should know."""
@@ -248,13 +261,13 @@ class Observer:
         """A chunk has been run and logged."""
 
     def on_evaluate(self) -> None:
-        """Training is over, and what it came to is being evaluated."""
+        """Training is over, and the final agents are being evaluated."""
 
     def on_row(self, done: int, total: int, row: dict[str, float]) -> None:
         """Some of an outer loop has been run and logged.
 
         Args:
             done: Its iterations or generations so far.
-            total: Of so many.
-            row: What was logged of the last one.
+            total: All iterations or generations.
+            row: The logged row of the last one.
         """

@@ -1,4 +1,4 @@
-"""Weights of a run: what its agents start from, and what it leaves."""
+"""Weights of a run: those from which its agents start, and those that it saves."""
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -33,7 +33,7 @@ def save_models(plan: Plan, program: CompiledProgram, run_dir: RunDir) -> None:
             if slot.agent.learns:
                 params = _against_one(slot, state.params)
                 path = run_dir.model(min(slot.players) + 1, seed)
-                _save(plan, i, seed, params, path)
+                save_weights(plan, i, params, path, seed=seed)
 
 
 def save_best_members(
@@ -43,45 +43,48 @@ def save_best_members(
     for best in best_members:
         for seed in range(plan.config.num_seeds):
             params = jax.tree.map(lambda x, seed=seed: x[seed], best.params)
-            _save(plan, best.slot, seed, params, run_dir.best_model(best.player, seed))
+            path = run_dir.best_model(best.player, seed)
+            save_weights(plan, best.slot, params, path, seed=seed)
 
 
-def _save(
+def save_weights(
     plan: Plan,
     index: int,
-    seed: int,
     params: Any,
     path: str | os.PathLike[str],
-    **more: int,
+    *,
+    seed: int = 0,
+    agent: Agent | None = None,
+    more: Mapping[str, Any] | None = None,
 ) -> Path:
-    meta = about_weights(plan.config, plan.game.id, index, seed) | more
-    agent, name = plan.experiment.slots[index].agent, plan.config.agents[index].name
-    return weights.save_agent(path, agent, params, meta, name=name)
+    """Writes weights, and beside them what it takes to make their game again.
+
+    Args:
+        plan: What was run.
+        index: Whose weights: a place among the agents.
+        params: The parameters of one agent.
+        path: Where to.
+        seed: Of which of the run's seeds.
+        agent: Who it is, where training has made another of it than was planned.
+        more: What else is recorded beside them.
+    """
+    config = plan.config
+    own = config.agents[index]
+    meta = {
+        "game": plan.game.id,
+        "options": dict(config.env.options),
+        "player": min(own.players, default=1) - 1,
+        "experiment": config.name,
+        "seed_index": seed,
+        **(more or {}),
+    }
+    agent = plan.experiment.slots[index].agent if agent is None else agent
+    return weights.save_agent(path, agent, params, meta, name=own.name)
 
 
 def _against_one(slot: Slot, params: Any) -> Any:
     """Returns an agent's weights; against the first opponent if each has its own."""
     return jax.tree.map(lambda x: x[0], params) if slot.per_opponent else params
-
-
-def about_weights(
-    config: ExperimentConfig, game: str, index: int, seed_index: int
-) -> dict[str, Any]:
-    """Returns what is recorded beside weights: enough to make their game again.
-
-    Args:
-        config: The experiment.
-        game: The game's id.
-        index: Whose weights: a place among the agents.
-        seed_index: Of which of the run's seeds.
-    """
-    return {
-        "game": game,
-        "options": dict(config.env.options),
-        "player": min(config.agents[index].players, default=1) - 1,
-        "experiment": config.name,
-        "seed_index": seed_index,
-    }
 
 
 def check_models(plan: Plan) -> None:
@@ -136,8 +139,8 @@ def _started(plan: Plan) -> Iterator[tuple[int, AgentConfig, Slot]]:
 def with_models(plan: Plan, state: RunState) -> RunState:
     """Returns the state with the weights that agents' `model_path` names.
 
-    They are what these agents play with, and what they start afresh from. Opponents
-    with training states of their own all get the same.
+    The agents play with these weights, and return to them at every reset. Opponents
+    with training states of their own all get the same weights.
 
     Args:
         plan: The plan.
@@ -172,14 +175,14 @@ def export_weights(
 ) -> Path:
     """Writes one agent's weights and returns the file.
 
-    Nothing that training would need comes with them: no optimiser, no keys. Only the
-    agent's parameters are read.
+    Only the agent's parameters are read and written, and neither the optimiser nor
+    keys.
 
     Args:
         path: A checkpoint, a run directory or its folder of checkpoints (the latest).
         out: `models/player1`, with or without `.msgpack`; a `.json` comes beside it.
-        player: Whose agent, counted from 1.
-        seed_index: Which of the run's seeds.
+        player: The player of the agent, counted from 1.
+        seed_index: The number of the seed in the run, from 0.
 
     Raises:
         CheckpointError: If there is no such agent or seed, or the checkpoint does not
@@ -192,7 +195,8 @@ def export_weights(
     slot = plan.experiment.slots[index]
     params = _params(path, record, index, slot.agent, seed_index)
     params = _against_one(slot, params)
-    return _save(plan, index, seed_index, params, out, env_steps=record.step)
+    more = {"env_steps": record.step}
+    return save_weights(plan, index, params, out, seed=seed_index, more=more)
 
 
 def _config(path: Path, record: Record) -> ExperimentConfig:

@@ -1,4 +1,4 @@
-"""What a run came to."""
+"""Outcomes of runs."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -6,9 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from runners.engine.inner_episodes import as_dict
 from runners.engine.rows import FINITE
-from runners.engine.statistics import Estimate, estimate, estimates, robust
+from runners.engine.statistics import (
+    Estimate,
+    curves_as_dict,
+    estimate,
+    estimates,
+    robust,
+)
 from runners.planning.plan import Plan
 from runners.search.best import BestMember
 from runners.storage.run_dir import RunDir
@@ -19,10 +24,10 @@ BEST_SCORE = "best_score"
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
-    """What a run came to.
+    """The outcome of a run.
 
     Attributes:
-        plan: What ran.
+        plan: The plan of the run.
         evaluation: The game's metrics of the final policies over seeds, by name; empty
             after an interruption.
         num_iterations: Iterations that were run.
@@ -31,12 +36,12 @@ class Outcome:
         interrupted: Whether the user stopped it.
         first_non_finite: The first iteration, from 1, after which a loss or a
             parameter was NaN or infinite; None is none.
-        best_score: The highest mean return of player 1 in an evaluation on the way,
-            whose checkpoint is kept; None if there was none.
+        best_score: The highest mean return of player 1 in an evaluation during
+            training, whose checkpoint is kept; None if there was none.
         best_members: After an evolution, the best member of each search.
         curves: Rewards per step by inner episode of the final evaluation, `[seeds,
             opponents, inner episodes, players]`; None for trials of one.
-        run_dir: Where everything lies.
+        run_dir: The directory of the run.
     """
 
     plan: Plan
@@ -53,7 +58,7 @@ class Outcome:
 
     @property
     def mode(self) -> str:
-        """How the evaluated agents acted: `"sampled"` or `"greedy"`."""
+        """How the evaluated agents chose actions: `"sampled"` or `"greedy"`."""
         return self.plan.mode
 
     @property
@@ -63,7 +68,7 @@ class Outcome:
 
     @property
     def measured(self) -> dict[str, Estimate]:
-        """All that was measured in the end, over seeds, by metric."""
+        """All final measurements over seeds, by metric."""
         if self.best_score is None:
             return self.evaluation
         return {**self.evaluation, BEST_SCORE: estimate([self.best_score])}
@@ -76,7 +81,7 @@ class Outcome:
 
     @property
     def better_members(self) -> tuple[int, ...]:
-        """Players of whose search the best member got more than the mean, on new keys.
+        """Players whose best member got more reward than the mean, on new keys.
 
         Their recommended weights are those of the best member.
         """
@@ -125,7 +130,9 @@ class Outcome:
                 else "mean"
                 for best in self.best_members
             },
-            "inner_episodes": None if self.curves is None else as_dict(self.curves),
+            "inner_episodes": (
+                None if self.curves is None else curves_as_dict(self.curves)
+            ),
             "metrics": {
                 f"eval/{self.mode}/{name}": _plain(value, self.failed_seeds)
                 for name, value in self.evaluation.items()
@@ -146,15 +153,15 @@ def _plain(value: Estimate, failed: Sequence[int]) -> dict[str, Any]:
 
 @dataclasses.dataclass(frozen=True)
 class OuterOutcome:
-    """What an outer loop came to.
+    """The outcome of an outer loop.
 
     Attributes:
-        plan: What ran.
+        plan: The plan of the run.
         train: Its training results.
         evaluation: Its evaluation results.
         seconds: Wall-clock seconds, with compilation.
         interrupted: Whether the user stopped it.
-        run_dir: Where everything lies.
+        run_dir: The directory of the run.
     """
 
     plan: Plan
@@ -186,7 +193,7 @@ class OuterOutcome:
 
     @property
     def measured(self) -> dict[str, Estimate]:
-        """All that evaluations gave, by name: `retrained/mean_eval_reward` and so on.
+        """All results of evaluations, by name: `retrained/mean_eval_reward` and so on.
 
         One value each: an outer loop has one seed.
         """

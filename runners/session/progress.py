@@ -1,4 +1,4 @@
-"""One line about what is going on: on a terminal, in a notebook, or in a pipe.
+"""One line about the progress of a run: on a terminal, in a notebook, or in a pipe.
 
 It goes to standard error. On a terminal and in a notebook it is one line that changes;
 elsewhere a line is written every ten seconds, or none.
@@ -34,7 +34,7 @@ _active = threading.Lock()
 
 
 def place_of(stream: Any) -> str:
-    """Returns where a stream ends.
+    """Returns the kind of place to which a stream writes.
 
     A command that a notebook starts has a terminal of its own, but what it writes
     there is kept: it counts as a pipe.
@@ -48,7 +48,7 @@ def place_of(stream: Any) -> str:
 
 @contextlib.contextmanager
 def shown(title: str, total: int, *, asked: bool = True) -> Iterator["Line"]:
-    """Shows a line for people who watch: nothing in pipes, nor inside another line.
+    """Shows a line on a terminal or in a notebook, unless another line is shown.
 
     Args:
         title: What runs.
@@ -68,7 +68,7 @@ class Line:
     stays silent.
 
     Attributes:
-        place: Where it is shown.
+        place: The kind of place where it is shown.
     """
 
     def __init__(
@@ -121,7 +121,7 @@ class Line:
 
         Args:
             stage: A key of `STAGES`.
-            what: Of what, such as `"training"`.
+            what: The object of the stage, such as `"training"`.
         """
         with self._lock:
             self._stage, self._detail, self._news = stage, what, self._clock()
@@ -132,7 +132,7 @@ class Line:
         Args:
             done: Iterations so far.
             total: Iterations to the end, where it has changed.
-            note: What was measured of the last one.
+            note: Measurements of the last one.
         """
         with self._lock:
             self._done, self._note, self._news = done, note, self._clock()
@@ -174,7 +174,7 @@ class Line:
                 self._overwrite(self.text()[:room])
 
     def interrupted(self, write: Callable[[], None]) -> None:
-        """Calls what writes to the same place, between two states of the line."""
+        """Calls a function that writes to the same place, between two updates."""
         with self._lock:
             self._clear()
             write()

@@ -1,4 +1,4 @@
-"""How a run begins: fresh, from where it stopped, over an old one, or not at all."""
+"""How a run begins: anew, from a checkpoint, in place of an old run, or not at all."""
 
 import shutil
 import warnings
@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from paxenv.paths import local_path
-from runners.config import ConfigError, ExperimentConfig, load
-from runners.config.schema import as_dict
+from runners.config import ConfigError, ExperimentConfig, as_dict, load
 from runners.engine.devices import ensure_devices
 from runners.planning.plan import Plan, prepare
 from runners.storage.checkpoints import settings
@@ -29,7 +28,7 @@ PLACES = ("exp_dir", "save_dir")
 
 
 def plan_of_run(path: str | Path) -> tuple[Plan, RunDir]:
-    """Returns the plan and the directory of a run that is to go on.
+    """Returns the plan and the directory of a run that is to be resumed.
 
     Args:
         path: The run directory, its folder of checkpoints, or one of these.
@@ -48,10 +47,10 @@ def plan_of_run(path: str | Path) -> tuple[Plan, RunDir]:
 
 
 def start(config: ExperimentConfig, *, resume: bool, overwrite: bool) -> RunDir | None:
-    """Returns the run of `save_dir` that is to go on, None to begin a new one.
+    """Returns the run in `save_dir` that is to be resumed, None to begin a new one.
 
-    What has no part in what is learnt may be other than it was, and the budget; the
-    run then keeps it so, and a warning says it.
+    Settings that do not change what is learnt, and the budget, may differ from those of
+    the run; the run then keeps the new ones, and a warning says so.
 
     Raises:
         ConfigError: If `resume` and `overwrite` are both asked for, or either
@@ -78,7 +77,7 @@ def start(config: ExperimentConfig, *, resume: bool, overwrite: bool) -> RunDir 
 
 
 def opened(config: ExperimentConfig, argv: Sequence[str], overwrite: bool) -> RunDir:
-    """Makes the run directory of a new run; with `overwrite` an old one goes first.
+    """Makes the run directory of a new run; `overwrite` deletes an old one first.
 
     Raises:
         ConfigError: If `save_dir` holds something that is not a run, or one that is

@@ -2,12 +2,13 @@
 
 import dataclasses
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import gymnasium
 import numpy as np
 
+import paxenv
 from paxenv.auto_reset import AutoResetWrapper
 from paxenv.environment import native
 from paxenv.options import Count, Natural, check, documented, option
@@ -19,20 +20,22 @@ from runners.storage.places import not_empty
 @documented
 @dataclasses.dataclass(frozen=True)
 class RunnerConfig:
-    """How long to train, how often to look, and on which devices.
+    """How long to train, how often to evaluate, log and save, and on which devices.
 
-    What belongs to an algorithm is in its own config. All intervals are in
-    environment steps of all games together, and are due when they are crossed. A
-    value out of range is a ValueError that names it.
+    Options of an algorithm are in its own config. All intervals count environment steps
+    of all games together, and are due when they are crossed. A value out of range is a
+    ValueError that names it.
     """
 
     total_timesteps: Count = option(100_000, "Steps to train for.")
     eval_every: Count = option(
-        5_000, "Steps between evaluations; more than the total: none."
+        5_000, "Steps between evaluations; with more than the total there are none."
     )
     eval_episodes: Count = option(10, "Episodes of an evaluation.")
     log_interval: Count = option(1_000, "Steps between rows of the log.")
-    buffer_size: Count = option(100_000, "Transitions that replay keeps (off-policy).")
+    buffer_size: Count = option(
+        100_000, "Transitions that the replay buffer keeps (off-policy)."
+    )
     warmup_steps: Natural = option(
         1_000, "Steps of random actions at first (off-policy)."
     )
@@ -48,18 +51,23 @@ class RunnerConfig:
     checkpoint_interval: Count = option(5_000, "Steps between checkpoints.")
     max_checkpoints: Count = option(5, "Recent checkpoints that are kept.")
     keep_period: Count | None = option(
-        None, "Steps between those that are kept for ever."
+        None, "Steps between checkpoints that are never pruned."
     )
     resume: bool = option(
         False, "Go on from the latest checkpoint; needs `checkpoint_dir`."
     )
     overwrite: bool = option(
         False,
-        "Delete what an earlier training has left in `checkpoint_dir` and `run_dir`.",
+        "Delete what an earlier training left in `checkpoint_dir` and `run_dir`.",
     )
     plot: bool = option(True, "Draw a reward curve after training.")
-    change_rates: bool = option(False, "Resume with other numbers of the algorithm.")
-    progress: bool = option(True, "Show a line of progress in a terminal or notebook.")
+    change_rates: bool = option(
+        False,
+        "Allow other hyperparameters than those of the checkpoint; needs `resume`.",
+    )
+    progress: bool = option(
+        True, "Show a line of progress in a terminal or a notebook."
+    )
 
     def __post_init__(self) -> None:
         check(self)
@@ -111,6 +119,26 @@ def game_of(env: Any) -> Any:
     return game
 
 
+def game_and_params(env: Any, params: Any = None) -> tuple[Any, Any]:
+    """Returns (game of one player, its numbers).
+
+    Args:
+        env: A native game, its id, or a pair of one of these and its numbers.
+        params: Numbers that win over the pair's; None: its own.
+
+    Raises:
+        ValueError: If the game has several players, or is none.
+    """
+    if isinstance(env, tuple) and len(env) == 2:
+        env, own = env
+        params = own if params is None else params
+    if isinstance(env, str):
+        env, own = paxenv.make(env)
+        params = own if params is None else params
+    game = game_of(env)
+    return game, params_of(game, params)
+
+
 def params_of(game: Any, params: Any) -> Any:
     """Returns the game's numbers; None stands for its own.
 
@@ -158,7 +186,7 @@ def check_spaces(
     n_actions: int | None = None,
     action_dim: int | None = None,
 ) -> None:
-    """Raises ValueError if what is given is not what the game has."""
+    """Raises ValueError if given shapes are not those of the game."""
     space = game.observation_space(0)
     found = space.shape or ()
     if obs_shape is not None and tuple(obs_shape) != found:
@@ -170,3 +198,21 @@ def check_spaces(
         is_box = isinstance(actions, gymnasium.spaces.Box)
         if not is_box or int(np.prod(actions.shape)) != action_dim:
             raise ValueError(f"action_dim={action_dim}, the game takes {actions}")
+
+
+def check_made_for(
+    agent: Any, game: Any, form: Callable[[gymnasium.Space], Any] = lambda space: space
+) -> None:
+    """Raises ValueError if an agent sees or does something else than a game has.
+
+    Args:
+        agent: Made for some game.
+        game: Of one player.
+        form: What of a space has to be the same; all of it, unless it is said.
+    """
+    for what in ("observation_space", "action_space"):
+        have, found = getattr(agent, what), getattr(game, what)(0)
+        if form(have) != form(found):
+            raise ValueError(
+                f"the agent was made for the {what} {have}, {game.name} has {found}"
+            )

@@ -1,4 +1,4 @@
-"""One training: what advances, what is saved of it, and what is due on the way."""
+"""One training: a program, its checkpoints, and the tasks on the way."""
 
 import contextlib
 import dataclasses
@@ -9,20 +9,20 @@ from typing import Any, Protocol
 
 from runners.engine.program import Program, Rows
 from runners.session.loop import Chunk, Interrupt, Loop, Task
-from runners.storage.checkpoints.files import LATEST, read_record
+from runners.storage.checkpoints.files import LATEST, has_any, read_record
 from runners.storage.checkpoints.store import CheckpointStore
 from runners.storage.checkpoints.tree import restore_first_whole
 
 
 class Part(Protocol):
-    """Something of the host whose state lies in the record of a checkpoint."""
+    """State of the host that is saved in the record of a checkpoint."""
 
     def saved(self) -> Any:
         """Returns its state as JSON."""
         ...
 
     def load(self, saved: Any) -> None:
-        """Goes on from what `saved` returned; None begins with nothing."""
+        """Continues from what `saved` returned; None begins anew."""
         ...
 
 
@@ -31,19 +31,23 @@ class Session:
     """A training and its checkpoints, which all have one kind of record.
 
     Attributes:
-        program: What advances.
-        store: Where checkpoints lie; None: none are saved.
-        facts: Returns what else stands in a record: what the training is made of.
-        parts: What of the host is saved and goes on, by its name in the record.
+        program: The program that is advanced.
+        store: The store of checkpoints; None: none are saved.
+        facts: Returns further entries of a record: the settings of the training.
+        parts: State of the host that is saved and restored, by its name in the record.
+        flush: Hands over what was logged. It is called when a chunk and what was due
+            after it are done, and before a checkpoint is saved, so that a training
+            that continues from there has no gap in its log.
         seconds: Seconds of training so far, also before this process.
         best: The highest score of an evaluation so far, -inf before the first.
         first_non_finite: The first iteration, from 1, that gave a NaN; None is none.
     """
 
     program: Program
-    store: CheckpointStore | None
-    facts: Callable[[], Mapping[str, Any]]
+    store: CheckpointStore | None = None
+    facts: Callable[[], Mapping[str, Any]] = dict
     parts: Mapping[str, Part] = dataclasses.field(default_factory=dict)
+    flush: Callable[[], None] = lambda: None
     seconds: float = 0.0
     best: float = -math.inf
     first_non_finite: int | None = None
@@ -52,7 +56,7 @@ class Session:
 
     @contextlib.contextmanager
     def interruptible(self) -> Iterator[Interrupt]:
-        """Makes the first Ctrl-C or SIGTERM a request, which `run` answers.
+        """Makes the first Ctrl-C or SIGTERM a request to stop, which `run` follows.
 
         It ends after the chunk that is being run, and there is time to save.
         """
@@ -86,6 +90,7 @@ class Session:
             on_chunk=(self._count, *on_chunk),
             tasks=tasks,
             before_chunk=before_chunk,
+            after_chunk=self.flush,
             advance=advance,
             non_finite=non_finite,
             seconds=self.seconds,
@@ -116,6 +121,7 @@ class Session:
         """
         if self.store is None:
             raise ValueError("there is no place for a checkpoint: give a save_dir")
+        self.flush()
         return self.store.save_named(name, self.program.arrays(), self.record())
 
     def save_if_best(self, score: float) -> None:
@@ -127,13 +133,14 @@ class Session:
     def _save(self, score: float | None) -> None:
         if self.store is None:
             return
+        self.flush()
         self._saved = self._done
         self.store.save(
             self.program.env_steps, self.program.arrays(), self.record(), metric=score
         )
 
     def record(self) -> dict[str, Any]:
-        """Returns what stands beside the arrays of a checkpoint."""
+        """Returns the record beside the arrays of a checkpoint."""
         return {
             **self.facts(),
             "iteration": self.program.iteration,
@@ -155,7 +162,7 @@ class Session:
         *,
         check: Callable[[Path], None] = lambda _: None,
     ) -> dict[str, Any]:
-        """Goes on from a checkpoint of the store; where it is damaged, one before it.
+        """Continues from a checkpoint of the store, or an older one if it is damaged.
 
         Args:
             which: Steps, a name, a path, "latest" or "best".
@@ -170,10 +177,16 @@ class Session:
         assert self.store is not None
         return self.restore_first_whole(self.store.candidates(which), check=check)
 
+    def restore_or_begin(self, which: int | str | Path = LATEST) -> None:
+        """Goes on as `restore`, and from the beginning where none was saved yet."""
+        assert self.store is not None
+        if which != LATEST or has_any(self.store.folder):
+            self.restore(which)
+
     def restore_first_whole(
         self, paths: Sequence[Path], *, check: Callable[[Path], None]
     ) -> dict[str, Any]:
-        """Goes on from the first checkpoint that is whole; see `restore`."""
+        """Continues from the first checkpoint that is whole; see `restore`."""
 
         def template(path: Path) -> Any:
             check(path)

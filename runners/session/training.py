@@ -1,18 +1,17 @@
-"""One plan in training: what is logged, evaluated and saved on the way."""
+"""Training of a plan, with its logs, evaluations and checkpoints."""
 
 import functools
 from pathlib import Path
-from typing import Any
 
 import jax
 import numpy as np
 
-from runners.config import ConfigError
-from runners.config.schema import as_dict
+from runners.config import ConfigError, as_dict
 from runners.engine.experiment import with_outer_begun
 from runners.engine.joined_rows import JoinedRows
 from runners.engine.program import (
     CompiledProgram,
+    Program,
     evaluation_keys,
     initial_state,
     run_keys,
@@ -23,7 +22,7 @@ from runners.session import models
 from runners.session.evaluation import Evaluation
 from runners.session.loop import Chunk, Interval, Observer, Task
 from runners.session.session import Session
-from runners.storage.checkpoints.files import LATEST, has_any
+from runners.storage.checkpoints.files import LATEST
 from runners.storage.checkpoints.store import CheckpointStore
 from runners.storage.metrics_log import MetricsLog, open_metrics_log
 from runners.storage.run_dir import RunDir
@@ -57,10 +56,10 @@ class Training:
     """A program in its run directory.
 
     Attributes:
-        plan: What is trained.
-        program: Where it stands.
-        run_dir: Where everything goes.
-        session: Its checkpoints, and how far it has come.
+        plan: The plan.
+        program: The program that trains it.
+        run_dir: The run directory.
+        session: The checkpoints and the progress.
         best_members: After the end of an evolution, the best member of each search.
         curves: After the end, rewards by inner episode of the final agents, as of
             `Evaluated`.
@@ -71,17 +70,8 @@ class Training:
         self.plan, self.program, self.run_dir = plan, program, run_dir
         self.evaluation = Evaluation(plan)
         self._rows = JoinedRows(plan.env)
-        config = plan.config
-        self.session = Session(
-            program,
-            CheckpointStore(
-                run_dir.checkpoints,
-                max_to_keep=config.max_checkpoints,
-                keep_period=config.keep_period,
-            ),
-            lambda: facts(plan, run_dir),
-            parts={"rows": self._rows},
-        )
+        self.session = Session(program, parts={"rows": self._rows})
+        lie_in(run_dir, self.session, plan)
         self._goes_on = False
         self.best_members: tuple[BestMember, ...] = ()
         self.curves: np.ndarray | None = None
@@ -102,7 +92,9 @@ class Training:
             NonFiniteError: If it diverged. What had been saved before stays.
         """
         config, per_iteration = self.plan.config, self.plan.steps_per_iteration
-        with open_metrics_log(config, self.run_dir, self._position()) as log:
+        begun = position(self.plan, self.program) if self._goes_on else None
+        with open_metrics_log(config, self.run_dir, begun) as log:
+            self.session.flush = log.flush
             with self.store:
                 self.session.run(
                     self.plan.num_iterations,
@@ -119,7 +111,6 @@ class Training:
                     ),
                     non_finite=config.non_finite,
                 )
-                log.flush()
                 self.session.save()
             metrics: dict[str, np.ndarray] = {}
             if self.program.iteration == self.plan.num_iterations:
@@ -140,33 +131,22 @@ class Training:
         return self.session.store
 
     def restore(self, which: int | str | Path = LATEST) -> None:
-        """Goes on from a checkpoint of the run directory.
+        """Continues from a checkpoint of the run directory.
 
-        A run that was stopped before its first checkpoint goes on from the beginning.
+        A run that was stopped before its first checkpoint begins anew.
 
         Raises:
             CheckpointError: If there is no such one, or it does not fit the plan.
         """
         self._goes_on = True
-        if which != LATEST or has_any(self.run_dir.checkpoints):
-            self.session.restore(which)
+        self.session.restore_or_begin(which)
 
     def _evaluate(self, log: MetricsLog) -> None:
         # What evolution stands for is compared over generations: on fixed keys.
         when = PROGRESS if self.plan.evolves else self.program.env_steps
         metrics = self.evaluation.play(self.program.state.agents, when).metrics
         self._log_evaluation(log, metrics)
-        log.flush()
         self.session.save_if_best(float(np.mean(metrics[BEST_METRIC])))
-
-    def _position(self) -> Position | None:
-        if not self._goes_on:
-            return None
-        iteration = self.program.iteration
-        every = Interval(self.plan.config.eval_interval, self.plan.steps_per_iteration)
-        # The evaluation of the end comes after the last checkpoint.
-        evaluations = int(iteration > 0 and every.is_due(iteration))
-        return Position(iteration, self.program.env_steps, evaluations)
 
     def _log(self, log: MetricsLog, chunk: Chunk) -> None:
         """Writes the rows of a chunk that are due."""
@@ -183,7 +163,6 @@ class Training:
             if due:
                 row = self._rows.take()
                 log.log(iteration * per_iteration, iteration, {**row, **times})
-        log.flush()
 
     def _log_evaluation(self, log: MetricsLog, metrics: dict[str, np.ndarray]) -> None:
         named = {
@@ -192,14 +171,29 @@ class Training:
         log.log_evaluation(self.program.env_steps, self.program.iteration, named)
 
 
-def facts(plan: Plan, run_dir: RunDir) -> dict[str, Any]:
-    """Returns what every checkpoint of a run says of the run."""
-    return {
-        "experiment": plan.config.name,
-        "config": as_dict(plan.config),
-        "seed": plan.config.seed,
+def lie_in(run_dir: RunDir, session: Session, plan: Plan) -> None:
+    """Gives a session of a plan its place for checkpoints, which say what runs."""
+    config = plan.config
+    session.store = CheckpointStore(
+        run_dir.checkpoints,
+        max_to_keep=config.max_checkpoints,
+        keep_period=config.keep_period,
+    )
+    session.facts = lambda: {
+        "experiment": config.name,
+        "config": as_dict(config),
+        "seed": config.seed,
         "versions": run_dir.read_meta().get("versions", {}),
     }
+
+
+def position(plan: Plan, program: Program) -> Position:
+    """Returns where the log of a run that goes on is cut."""
+    iteration = program.iteration
+    every = Interval(plan.config.eval_interval, plan.steps_per_iteration)
+    # The evaluation of the end comes after the last checkpoint.
+    evaluations = int(iteration > 0 and every.is_due(iteration))
+    return Position(iteration, program.env_steps, evaluations)
 
 
 def is_due(plan: Plan, iteration: int) -> bool:

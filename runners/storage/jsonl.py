@@ -13,8 +13,9 @@ from typing import Any, BinaryIO, TextIO
 
 from numpy.typing import ArrayLike
 
+from paxenv.paths import replacing
 from runners.engine.metric_names import group
-from runners.storage.places import VanishedError, replacing
+from runners.storage.places import VanishedError
 from runners.storage.sinks import (
     EVALUATION_GROUP,
     Position,

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from runners.config import ExperimentConfig
-from runners.config.schema import as_dict
+from runners.config import ExperimentConfig, as_dict
 from runners.storage.jsonl import JsonLines
 from runners.storage.places import import_wandb
 from runners.storage.run_dir import RunDir

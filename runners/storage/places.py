@@ -1,4 +1,4 @@
-"""Where a run writes: that it can, that nobody else does, and whole files.
+"""Where a run writes: that it can, and that nobody else does.
 
 The lock of a folder is the file `.lock` in it. The kernel holds it (`flock`), so it
 ends with its process, however that ends. Where the file system has no such locks, what
@@ -18,7 +18,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
-from typing import Any, BinaryIO
+from typing import Any
 
 from paxenv.paths import local_path
 from runners.config import ConfigError, ExperimentConfig
@@ -96,26 +96,6 @@ def check_writable(
         raise _unwritable(path, what, error) from error
 
 
-def part_of(path: Path) -> Path:
-    """Returns the name beside a file under which what replaces it is written."""
-    return path.with_name(f".{path.name}.part")
-
-
-@contextlib.contextmanager
-def replacing(path: Path) -> Iterator[BinaryIO]:
-    """Gives a file that takes the place of `path` when the block has ended well.
-
-    Whoever reads `path` finds the old file or the new one, and never a part of it,
-    also after a kill or a crash of the machine.
-    """
-    part = part_of(path)
-    with part.open("wb") as file:
-        yield file
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(part, path)
-
-
 @contextlib.contextmanager
 def locked(*folders: str | os.PathLike[str] | None) -> Iterator[None]:
     """Is the only one to write to some folders, which are made if they are missing.
@@ -140,6 +120,20 @@ def locked(*folders: str | os.PathLike[str] | None) -> Iterator[None]:
             for folder in dict.fromkeys(named):
                 stack.enter_context(_Lock(folder))
         yield
+
+
+def is_locked(folder: str | os.PathLike[str]) -> bool:
+    """Returns whether somebody may be writing to a folder; changes nothing there.
+
+    Somebody on another machine may be until `DEAD_AFTER` seconds after the last sign
+    of life.
+    """
+    path = local_path(folder) / LOCK
+    holder = _read(path)
+    try:
+        return bool(holder) and _may_live(holder, path, dead_here=False)
+    except OSError:  # The folder cannot be written to, which tells its time.
+        return True
 
 
 class _Lock:
@@ -302,7 +296,7 @@ def _in_use(folder: Path, holder: Mapping[str, Any]) -> str:
 def _unwritable(path: Path, what: str, error: OSError) -> UnwritableError:
     return UnwritableError(
         f"cannot write to the {what} {path}: {error.strerror or error}; name another "
-        "one, or mend its permissions or its disk"
+        "one, or repair its permissions or its disk"
     )
 
 

@@ -27,13 +27,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from paxenv.paths import local_path
+from paxenv.paths import local_path, part_of, replacing
 from runners.config import ConfigError, ExperimentConfig, to_yaml
 from runners.storage.checkpoints import files
-from runners.storage.places import LOCK, part_of, replacing
+from runners.storage.places import LOCK, is_locked
 
 FORMAT = 1
-STATUSES = ("running", "finished", "interrupted", "failed")
+STATUSES = ("running", "finished", "interrupted", "failed", "killed")
 PACKAGES = ("paxenv", "jax", "jaxlib", "flax", "optax", "numpy")
 
 
@@ -175,6 +175,20 @@ class RunDir:
             return []
         return path.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
 
+    def status(self) -> str:
+        """Returns how the run stands: one of `STATUSES`.
+
+        A run that has not written how it ended and that no process writes to any more
+        was killed.
+
+        Raises:
+            ConfigError: If the file of its facts was cut off or changed.
+        """
+        status = self.read_meta().get("status", "unknown")
+        if status == "running" and not is_locked(self.path):
+            return "killed"
+        return status
+
     def read_meta(self) -> dict[str, Any]:
         """Returns the facts about the run.
 
@@ -233,15 +247,16 @@ def find_runs(
         tag: Only runs with this tag.
     """
     folders = [path.parent for path in local_path(exp_dir).rglob("meta.json")]
-    wanted = {"group": group, "name": name, "status": status}
+    wanted = {"group": group, "name": name}
     wanted = {key: value for key, value in wanted.items() if value is not None}
 
-    def fits(meta: dict[str, Any]) -> bool:
+    def fits(run: RunDir, meta: dict[str, Any]) -> bool:
         parts = f"{meta.get('experiment')}/".replace("+", "/")
         return (
             all(meta.get(key) == value for key, value in wanted.items())
             and (experiment is None or parts.startswith(f"{experiment.rstrip('/')}/"))
             and (tag is None or tag in meta.get("tags", ()))
+            and (status is None or run.status() == status)
         )
 
     found = []
@@ -252,7 +267,7 @@ def find_runs(
         except ConfigError as error:
             warnings.warn(f"{error}: the run is left out", stacklevel=2)
             continue
-        if fits(meta):
+        if fits(run, meta):
             found.append((str(meta.get("started", "")), folder.name, run))
     return [run for *_, run in sorted(found, key=lambda entry: entry[:2])]
 

@@ -14,8 +14,8 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
+from paxenv.paths import replacing
 from runners.engine.metric_names import group
-from runners.storage.places import replacing
 from runners.storage.sinks import (
     EVALUATION_GROUP,
     Position,

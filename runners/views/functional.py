@@ -2,7 +2,7 @@
 
 import dataclasses
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
 import jax
@@ -121,6 +121,8 @@ HISTORY = {
     "entropy": "train/player_1/entropy",
     "approx_kl": "train/player_1/approx_kl",
 }
+#: What is kept of every update of PPO: its history, and what the picture shows.
+PPO_METRICS = (*HISTORY.values(), RETURN, COUNT)
 
 Place = RunDir | str | os.PathLike[str]
 
@@ -162,9 +164,12 @@ def train_ppo(
             the config says neither `resume` nor `overwrite`.
         NonFiniteError: If a loss or a parameter becomes NaN or infinite.
     """
-    game = game_of(env)
-    check_spaces(game, obs_shape, n_actions)
-    return _ppo(game, env_params, ppo_config, runner_config, None, run_dir)
+    trainer = _trained(
+        *(PPO, env, env_params, ppo_config, runner_config, run_dir),
+        {"obs_shape": obs_shape, "n_actions": n_actions},
+        keep=PPO_METRICS,
+    )
+    return _ppo_result(trainer)
 
 
 def train_ppo_multigpu(
@@ -199,11 +204,15 @@ def train_ppo_multigpu(
             the devices, games `[num_devices * num_envs, ...]`, metrics
             `[num_updates]`.
     """
-    game = game_of(env)
-    check_spaces(game, obs_shape, n_actions)
     num_devices = get_num_devices(runner_config.num_devices)
     mesh = make_mesh(runner_config.fsdp_devices, num_devices)
-    result = _ppo(game, env_params, ppo_config, runner_config, mesh, run_dir)
+    trainer = _trained(
+        *(PPO, env, env_params, ppo_config, runner_config, run_dir),
+        {"obs_shape": obs_shape, "n_actions": n_actions},
+        keep=PPO_METRICS,
+        mesh=mesh,
+    )
+    result = _ppo_result(trainer)
     if not stacked:
         return result
     state, history = result
@@ -260,10 +269,11 @@ def train_dqn(
     Raises:
         ValueError, FileExistsError, NonFiniteError: As `train_ppo`.
     """
-    game = game_of(env)
-    check_spaces(game, obs_shape, n_actions)
-    trainer = _off_policy(
-        DQN, game, env_params, dqn_config, runner_config, callback, run_dir, buffer
+    trainer = _trained(
+        *(DQN, env, env_params, dqn_config, runner_config, run_dir),
+        {"obs_shape": obs_shape, "n_actions": n_actions},
+        callback=callback,
+        buffer=buffer,
     )
     return DQNTrainResult(trainer.state, trainer.episode_returns, trainer.metrics_log)
 
@@ -293,93 +303,70 @@ def train_sac(
         run_dir: As in `train_dqn`.
         buffer: As in `train_dqn`.
     """
-    game = game_of(env)
-    check_spaces(game, obs_shape, action_dim=action_dim)
-    trainer = _off_policy(
-        SAC, game, env_params, sac_config, runner_config, callback, run_dir, buffer
+    trainer = _trained(
+        *(SAC, env, env_params, sac_config, runner_config, run_dir),
+        {"obs_shape": obs_shape, "action_dim": action_dim},
+        callback=callback,
+        buffer=buffer,
     )
     return SACTrainResult(trainer.state, trainer.episode_returns, trainer.metrics_log)
 
 
-def _ppo(
-    game: Any,
-    env_params: Any,
-    config: PPOConfig,
-    runner_config: RunnerConfig,
-    mesh: Mesh | None,
-    run_dir: Place | None,
-) -> PPOTrainResult:
-    _check_configs(PPO, config, runner_config)
-    games = num_games(config.num_envs, runner_config)
-    trainer = Trainer(
-        PPO.from_env(game, dataclasses.replace(config, num_envs=games)),
-        *(game, params_of(game, env_params), runner_config),
-        games if mesh is None else games * mesh.size,
-        mesh=mesh,
-        run_dir=_run_dir(run_dir),
-    )
-    trainer.run(keep=(*HISTORY.values(), RETURN, COUNT))
-    return PPOTrainResult(
-        _ppo_state(trainer), _ppo_history(trainer), trainer.metrics_log
-    )
-
-
-def _off_policy(
+def _trained(
     agent_class: Any,
-    game: Any,
+    env: Any,
     env_params: Any,
     config: Any,
     runner_config: RunnerConfig,
-    callback: Callback | None,
     run_dir: Place | None,
-    buffer: str,
+    spaces: Mapping[str, Any],
+    *,
+    keep: tuple[str, ...] = (),
+    mesh: Mesh | None = None,
+    **how: Any,
 ) -> Trainer:
-    _check_configs(agent_class, config, runner_config)
-    if callback is not None and not callable(callback):
-        raise ValueError(f"callback must be a function, got {callback!r}")
-    own = {
-        name: getattr(runner_config, name)
-        for name in ("buffer_size", "warmup_steps")
-        if getattr(config, name) is None
-    }
-    games = num_games(config.num_envs, runner_config)
-    config = dataclasses.replace(config, num_envs=games, **own)
-    agent = agent_class.from_env(game, config)
-    trainer = Trainer(
-        *(agent, game, params_of(game, env_params), runner_config, games),
-        run_dir=_run_dir(run_dir),
-        buffer=buffer,
-        callback=callback,
-    )
-    trainer.run()
-    return trainer
+    """Trains a learner of some class to the end, and returns what has trained it.
 
-
-def _check_configs(agent_class: Any, config: Any, runner_config: Any) -> None:
+    `spaces` is checked against the game, as in `check_spaces`; `how` are fields of
+    the `Trainer`.
+    """
+    game = game_of(env)
+    check_spaces(game, **spaces)
     agent_class.check_config(config)
     if not isinstance(runner_config, RunnerConfig):
         raise ValueError(f"runner_config must be a RunnerConfig, got {runner_config!r}")
+    own = {
+        name: getattr(runner_config, name)
+        for name in ("buffer_size", "warmup_steps")
+        if getattr(config, name, 0) is None
+    }
+    games = num_games(config.num_envs, runner_config)
+    config = dataclasses.replace(config, num_envs=games, **own)
+    if run_dir is not None and not isinstance(run_dir, RunDir):
+        not_empty("run_dir", run_dir)
+        run_dir = RunDir(run_dir)
+    trainer = Trainer(
+        agent_class.from_env(game, config),
+        *(game, params_of(game, env_params), runner_config),
+        games if mesh is None else games * mesh.size,
+        mesh=mesh,
+        run_dir=run_dir,
+        **how,
+    )
+    trainer.run(keep)
+    return trainer
 
 
-def _run_dir(place: Place | None) -> RunDir | None:
-    if place is None or isinstance(place, RunDir):
-        return place
-    not_empty("run_dir", place)
-    return RunDir(place)
-
-
-def _ppo_state(trainer: Trainer) -> PPOTrainState:
-    state = trainer.program.state
-    stream = jax.tree.map(lambda x: x[0, 0], state.stream)
-    return PPOTrainState(
+def _ppo_result(trainer: Trainer) -> PPOTrainResult:
+    whole = trainer.program.state
+    stream = jax.tree.map(lambda x: x[0, 0], whole.stream)
+    state = PPOTrainState(
         agent_state=trainer.state,
         env_obs=stream.obs[0],
         env_state=stream.env_state,
-        rng=state.key[0],
+        rng=whole.key[0],
     )
-
-
-def _ppo_history(trainer: Trainer) -> PPOMetricsHistory:
-    return PPOMetricsHistory(
-        **{field: jnp.asarray(trainer.history[name]) for field, name in HISTORY.items()}
-    )
+    kept = {
+        field: jnp.asarray(trainer.history[name]) for field, name in HISTORY.items()
+    }
+    return PPOTrainResult(state, PPOMetricsHistory(**kept), trainer.metrics_log)

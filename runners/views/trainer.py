@@ -13,9 +13,7 @@ import numpy as np
 
 from paxenv.paths import local_path
 from paxenv_agents.agent import Agent
-from paxenv_agents.engine.lineup import Slot
 from paxenv_agents.types import TrainingState
-from runners.engine.experiment import Experiment
 from runners.engine.joined_rows import JoinedRows
 from runners.engine.program import (
     CompiledProgram,
@@ -26,17 +24,25 @@ from runners.engine.program import (
 )
 from runners.engine.rows import RETURNS
 from runners.report import plots
-from runners.session import host_replay, progress
+from runners.session import host_replay
 from runners.session.evaluation import greedy_statistics
 from runners.session.host_replay import HostReplayProgram
 from runners.session.loop import Chunk, Interval, Task
+from runners.session.one_learner import LearnerSettings, experiment_of, shown
+from runners.session.progress import Line
 from runners.session.runner_config import RunnerConfig
 from runners.session.session import Session
-from runners.storage.checkpoints import settings
-from runners.storage.checkpoints.files import DamagedError, find_checkpoint, read_record
+from runners.storage.checkpoints.files import (
+    LATEST,
+    DamagedError,
+    find_checkpoint,
+    read_record,
+)
 from runners.storage.checkpoints.journal import Journal
+from runners.storage.checkpoints.settings import settings_of
 from runners.storage.checkpoints.store import CheckpointStore, StartRule, start_rule
 from runners.storage.jsonl import JsonLines
+from runners.storage.metrics_log import MetricsLog
 from runners.storage.places import check_writable, locked
 from runners.storage.run_dir import RunDir
 from runners.storage.sinks import Position, numbers
@@ -87,6 +93,8 @@ class Trainer:
     def __post_init__(self) -> None:
         if self.buffer not in BUFFERS:
             raise ValueError(f"buffer must be one of {BUFFERS}, got {self.buffer!r}")
+        if self.callback is not None and not callable(self.callback):
+            raise ValueError(f"callback must be a function, got {self.callback!r}")
         for folder in self._folders:
             check_writable(folder, for_checkpoints=True)
         steps = self.agent.rollout_length(self.games)
@@ -97,29 +105,24 @@ class Trainer:
                 f"total_timesteps={self.config.total_timesteps} is less than one "
                 f"iteration, {self.games} games of {steps} steps: {per_iteration}"
             )
-        agent = self.agent.planned(self.num_iterations)
-        agent.check_batch(steps, self.games)
-        self._settings = self._all_settings()
-        self._rule = self._checked_rule()
-        self._check_picture()
-        self.experiment = Experiment(
-            env=self.env,
-            slots=(Slot(agent),),
-            num_games=self.games,
-            num_steps=steps,
+        self.experiment = experiment_of(
+            self.agent.planned(self.num_iterations),
+            *(self.env, self.games),
             chunk_size=CHUNK,
-            keep_returns=not agent.on_policy,
+            keep_returns=not self.agent.on_policy,
             keep_parts=True,
             mesh=self.mesh,
         )
+        self._settings = self._all_settings()
+        self._rule = self._checked_rule()
+        self._check_picture()
         with self._shown():
             self.program = self._program()
         self.history: dict[str, np.ndarray] = {}
         self.episode_returns: list[float] = []
         self.metrics_log: list[dict[str, Any]] = []
         self._joined = JoinedRows(self.env)
-        self._rows: JsonLines | None = None
-        self._evaluations: JsonLines | None = None
+        self._files: MetricsLog | None = None
 
     def _program(self) -> StagedProgram:
         seed = self.config.seed
@@ -132,7 +135,7 @@ class Trainer:
     @property
     def state(self) -> TrainingState:
         """The learner's training state."""
-        return jax.tree.map(lambda x: x[0], self.program.state.agents[0])
+        return self.program.learner
 
     def run(self, keep: tuple[str, ...] = ()) -> None:
         """Trains to the end.
@@ -167,29 +170,29 @@ class Trainer:
         store = self._open_store()
         history = {} if store is None else {"history": _History(self, store)}
         parts = {"rows": self._joined, **history}
-        self.session = Session(self.program, store, self._facts, parts)
-        try:
-            position = self._start(store)
-            self._open_logs(position)
-            with self.session.interruptible(), self._shown() as line:
-                line.doing("compiling", "training")
-                self._train(line)
-                self.session.save()
-        finally:
+        self.session = Session(self.program, store, self._settings.facts, parts)
+        with contextlib.ExitStack() as stack:
             if store is not None:
-                store.close()
-            self._close_logs()
+                stack.enter_context(store)
+            position = self._start(store)
+            if self.run_dir is not None and jax.process_index() == 0:
+                self._files = stack.enter_context(_opened(self.run_dir, position))
+                self.session.flush = self._files.flush
+            stack.enter_context(self.session.interruptible())
+            line = stack.enter_context(self._shown())
+            line.doing("compiling", "training")
+            self._train(line)
+            self.session.save()
         if self.program.iteration < self.num_iterations:
             raise KeyboardInterrupt
         if self.config.plot:
             self._plot()
 
-    def _shown(self) -> contextlib.AbstractContextManager[progress.Line]:
-        title = f"{type(self.agent).__name__} in {self.env.name}"
+    def _shown(self) -> contextlib.AbstractContextManager[Line]:
         asked = self.config.progress and jax.process_index() == 0
-        return progress.shown(title, self.num_iterations, asked=asked)
+        return shown(self.agent, self.env, self.num_iterations, asked=asked)
 
-    def _train(self, line: progress.Line) -> None:
+    def _train(self, line: Line) -> None:
         config, session = self.config, self.session
         actions: list[tuple[int, Callable[[Chunk], None]]] = [
             (config.log_interval, self._log),
@@ -217,9 +220,8 @@ class Trainer:
         row["time/seconds"] = round(chunk.seconds, 3)
         step = self.program.env_steps
         self.metrics_log.append({"step": step, **row})
-        if self._rows is not None:
-            self._rows.log(step, self.program.iteration, row)
-            self._rows.flush()
+        if self._files is not None:
+            self._files.log(step, self.program.iteration, row)
         if self.callback is not None:
             self.callback(step, self.state, row)
 
@@ -236,21 +238,25 @@ class Trainer:
             self.config.eval_episodes,
         )
         self.metrics_log.append({"step": step, **named})
-        if self._evaluations is not None:
-            self._evaluations.log(step, self.program.iteration, named)
-            self._evaluations.flush()
+        if self._files is not None:
+            self._files.log_evaluation(step, self.program.iteration, named)
 
     # How it begins.
 
-    def _all_settings(self) -> dict[str, Any]:
+    def _all_settings(self) -> LearnerSettings:
         """Returns what this training is made of, for the records of its checkpoints."""
         config = dataclasses.asdict(self.config)
-        return settings.settings_of(
+        values = settings_of(
             *(self.agent, self.env, self.env_params),
             seed=self.config.seed,
             num_games=self.games,
             buffer=self.buffer,
             runner={k: v for k, v in config.items() if k not in NOT_SETTINGS},
+        )
+        return LearnerSettings(
+            *(self.agent, values),
+            free=("runner",),
+            cure="Give it what it was trained with, or name another checkpoint_dir",
         )
 
     def _checked_rule(self) -> StartRule:
@@ -273,7 +279,9 @@ class Trainer:
         if rule == "resume":
             # A damaged one gives way to the one before it, where that is read.
             with contextlib.suppress(DamagedError):
-                self._changes(find_checkpoint(config.checkpoint_dir or ""))
+                path = find_checkpoint(config.checkpoint_dir or "")
+                self._settings.changes(path, change_rates=config.change_rates)
+                self._check_budget(path)
         old = [p for p in self._log_files() if p.is_file() and p.stat().st_size]
         if old and not config.resume and not config.overwrite:
             raise FileExistsError(
@@ -282,49 +290,25 @@ class Trainer:
             )
         return rule
 
-    def _changes(self, path: Path) -> list[settings.Difference]:
-        """Returns the settings that are others than those of a checkpoint.
-
-        Raises:
-            ValueError: If a setting differs that may not, or there is less to do than
-                has been done.
-        """
-        record, config = read_record(path), self.config
-        by_rates = self.agent.traced_options
-        changes = settings.changed(
-            record.meta,
-            self._settings,
-            origin=path,
-            free=("runner",),
-            rates=by_rates if config.change_rates else (),
-            cure=(
-                "Give it what it was trained with, or name another checkpoint_dir"
-                f"{settings.how_to_change(by_rates)}"
-            ),
-        )
+    def _check_budget(self, path: Path) -> None:
+        """Raises ValueError if there is less to do than a checkpoint has done."""
+        record = read_record(path)
         if int(record.meta["iteration"]) > self.num_iterations:
             raise ValueError(
-                f"total_timesteps={config.total_timesteps} is less than the "
+                f"total_timesteps={self.config.total_timesteps} is less than the "
                 f"{record.meta['env_steps']} steps of the checkpoint {path}"
             )
-        return changes
 
     def _start(self, store: CheckpointStore | None) -> Position | None:
         """Begins afresh or from the latest checkpoint, and returns where."""
         if self._rule != "resume" or store is None:
             self._clear(store)
             return None
-        changes: list[settings.Difference] = []
-
-        def check(path: Path) -> None:
-            changes[:] = self._changes(path)
-
-        record = self.session.restore(check=check)
-        learner, agent = self.program.state.agents[0], self.program.agent
-        self.program.set_agents({0: settings.with_rates(learner, agent, changes)})
-        if changes:
-            told = "; ".join(map(str, changes))
-            logger.warning("going on from step %d with %s", record["env_steps"], told)
+        self._settings.restore(
+            *(self.session, self.program, store.candidates(LATEST)),
+            change_rates=self.config.change_rates,
+            check=self._check_budget,
+        )
         return Position(self.program.iteration, self.program.env_steps)
 
     def _clear(self, store: CheckpointStore | None) -> None:
@@ -351,25 +335,7 @@ class Trainer:
             keep_period=config.keep_period,
         )
 
-    def _facts(self) -> dict[str, Any]:
-        return {
-            settings.SETTINGS: self._settings,
-            "agent": type(self.agent).__name__,
-            "seed": self.config.seed,
-        }
-
     # Files.
-
-    def _open_logs(self, position: Position | None) -> None:
-        if self.run_dir is not None and jax.process_index() == 0:
-            run = self.run_dir
-            self._rows = JsonLines(run.metrics, resume_from=position)
-            self._evaluations = JsonLines(run.eval_metrics, resume_from=position)
-
-    def _close_logs(self) -> None:
-        for log in (self._rows, self._evaluations):
-            if log is not None:
-                log.close()
 
     def _log_files(self) -> list[Path]:
         run = self.run_dir
@@ -405,6 +371,12 @@ class Trainer:
             drawn = plots.draw(folder / PICTURE, self.episode_returns)
         if not drawn:
             logger.warning("no episode has ended, so there is no %s", PICTURE)
+
+
+def _opened(run: RunDir, position: Position | None) -> MetricsLog:
+    evaluations = JsonLines(run.eval_metrics, resume_from=position)
+    rows = JsonLines(run.metrics, resume_from=position)
+    return MetricsLog(rows, evaluations=evaluations)
 
 
 class _History:

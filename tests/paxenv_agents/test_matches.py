@@ -6,8 +6,8 @@ import pytest
 
 from paxenv.envs.iterated_matrix_game import IteratedMatrixGame
 from paxenv_agents import make_agent
-from paxenv_agents.strategies.automaton import Automaton
 from paxenv_agents.strategies.matches import discounted_values, exact_totals, play_match
+from paxenv_agents.strategies.memory_one import Automaton
 
 PRISON = ((-1, -1), (-3, 0), (0, -3), (-2, -2))
 AXELROD = ((3, 3), (0, 5), (5, 0), (1, 1))

@@ -8,7 +8,7 @@ import pytest
 from learner_fakes import Seat, make_learner
 
 from paxenv import spaces
-from paxenv_agents.learners.ppo import PPO, RecurrentPPOConfig
+from paxenv_agents.learners.ppo import PPO, PPOConfig, RecurrentPPOConfig
 from paxenv_agents.learners.shapers import MFOSConfig, ShaperConfig
 from paxenv_agents.networks import feed_forward
 
@@ -142,6 +142,16 @@ def test_policy_and_value_are_two_networks_unless_a_torso_is_shared():
     assert not RecurrentPPOConfig().shared_torso
     assert ShaperConfig().shared_torso
     assert MFOSConfig().shared_torso
+
+
+def test_game_config_and_networks_may_be_given_by_position():
+    classes = feed_forward.MLPActor, feed_forward.MLPCritic
+    agent = PPO(Seat(), PPOConfig(learning_rate=0.125), *classes)
+
+    assert agent == PPO.from_env(Seat(), {"learning_rate": 0.125}, *classes)
+    assert agent.config.learning_rate == 0.125
+    params = make_learner(agent, 1)[0].params
+    assert set(params) == {"actor", "critic"}
 
 
 def test_own_actor_and_critic_classes_are_used():

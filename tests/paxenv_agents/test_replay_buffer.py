@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from paxenv_agents.learners import replay
-from paxenv_agents.learners.replay import HostReplay, Transition
+from paxenv_agents.learners.replay import Transition
 from paxenv_agents.types import Sample
+from runners.session.host_replay import HostReplay
 
 
 def numbered(first, num_rows, num_games=1, ends=()):

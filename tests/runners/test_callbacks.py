@@ -120,6 +120,16 @@ def test_logs_evaluations_checkpoints_and_the_end_are_events(tmp_path):
     assert told[4]["eval/mean_reward"] == 5.0
 
 
+def test_a_callback_evaluates_every_second_iteration():
+    runner, evaluated = make_runner(), []
+    runner.add_callback("post_iteration", lambda r, _: r.eval(2), every=2)
+    runner.add_callback("on_eval", lambda r, _: evaluated.append(r.iteration))
+
+    runner.learn(num_iterations=5)
+
+    assert evaluated == [2, 4]
+
+
 def test_a_callback_can_stop_training():
     runner, reasons = make_runner(), []
     runner.add_callback("post_iteration", lambda r, _: r.request_stop())

@@ -9,8 +9,7 @@ import pytest
 
 import paxenv
 from paxenv_agents import weights
-from runners.config import load
-from runners.config.schema import as_dict
+from runners.config import as_dict, load
 from runners.planning.plan import prepare
 from runners.storage.checkpoints.store import CheckpointStore
 from runners.storage.run_dir import RunDir

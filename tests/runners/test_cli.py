@@ -98,6 +98,7 @@ def test_options_are_settings_with_the_last_word(paxrun):
 
 def test_the_finished_run_says_where_it_is_and_shows_a_table(trained):
     assert f"run directory: {trained.path}" in trained.stderr
+    assert (trained.path / "models" / "player1.msgpack").is_file()
     *_, played, saved, compare, following = trained.stdout.splitlines()
     assert played.startswith("played:  ")
     assert "s of compilation" in played
@@ -134,6 +135,14 @@ def test_a_payoff_that_starts_with_a_minus_is_read(paxrun, value):
     result = paxrun("rl", "--payoff", value, "--dry-run")
     assert result.exit_code == 0, result.stderr
     assert "CD  player 1 gets -3  player 2 gets  0" in result.stderr
+
+
+def test_a_payoff_of_more_actions_is_shown_by_actions(paxrun):
+    payoff = "[[[1,2],[2,2],[3,3]],[[4,4],[5,4],[6,6]]]"
+    agents = ("--agent1", "Random", "--agent2", "Random")
+    result = paxrun("eval", "--payoff", payoff, *agents, "--dry-run")
+    assert result.exit_code == 0, result.stderr
+    assert "0,2  player 1 gets 3  player 2 gets 3" in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -374,7 +383,7 @@ def test_an_evaluation_in_which_no_agent_of_the_run_plays_is_refused(trained, pa
     assert paxrun(*args).exit_code == 0
     result = paxrun(*args, "--agent2", "AllC")
     assert result.exit_code == USAGE
-    assert "of Naive and TitForTat, of whom nobody plays here" in result.stderr
+    assert "of Naive and TitForTat, none of whom plays here" in result.stderr
 
 
 def test_an_evaluation_of_a_run_that_was_stopped_says_so(trained, paxrun, tmp_path):

@@ -3,7 +3,7 @@
 import pytest
 
 from runners.config import ConfigError
-from runners.config.coerce import coerce
+from runners.config.building import coerce
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from runners.config import ConfigError
-from runners.config.documents import dump, parse
+from runners.config.reading import dump, parse
 
 
 @pytest.mark.parametrize(

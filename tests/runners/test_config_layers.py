@@ -134,8 +134,13 @@ def test_a_file_says_once_whether_it_evaluates(folder):
         (["search.iterations=9"], {"runner": "evo"}, r"write es\.num_generations$"),
         (["es.num_generations=9"], {"runner": "es"}, r"write search\.iterations$"),
         (["es.w_decay=1"], {"runner": "es"}, r"of the runner es$"),
+        (["agent1.es={}"], {"runner": "es"}, r"agent1\.es is read .* runner es$"),
         (["quick={num_envs: 3}"], {}, "quick is true or false"),
         (["agent1={}"], {}, "agent1 must be an agent's name"),
+        (["agents=3"], {}, "agents must be a list of names, .* got 3"),
+        (["agents=PPO"], {}, "agents must be a list of names, .* got 'PPO'"),
+        (["agent1.sample=3"], {}, "agent1.sample must be a mapping, got 3"),
+        (["es.centered_rank=true"], {}, "^'es.centered_rank=true': es.centered_rank"),
     ],
 )
 def test_a_contradiction_on_the_command_line_names_both(words, options, message):
@@ -279,6 +284,17 @@ def test_every_value_knows_where_it_was_written(folder):
     assert said["plot=true"] == "default"
 
 
+def test_a_distribution_is_one_value_that_knows_where_it_was_written():
+    word = "agent1.sample.learning_rate={uniform: [0, 1]}"
+    line = next(line for line in origin_lines(load([word])) if ".sample" in line)
+    assert line.split("  # ") == [word, repr(word)]
+
+
+def test_bands_of_another_game_are_not_inherited_beside_own_ones(folder):
+    text = "extends: ipd/ppo\npayoff: Chicken\nbands: {my_metric: [0, 1]}\n"
+    assert load(config_file=file_of(folder, text)).bands == {"my_metric": (0.0, 1.0)}
+
+
 def test_a_local_experiment_is_the_place_of_its_settings(folder):
     path = folder / "conf" / "experiment" / "flat.yaml"
     path.parent.mkdir(parents=True)
@@ -343,5 +359,7 @@ def test_a_value_out_of_range_is_told_by_its_whole_name(word, message):
 def test_a_file_that_is_no_text_is_named(folder):
     path = folder / "mine.yaml"
     path.write_bytes("name: caf\u00e9\n".encode("latin-1"))
-    with pytest.raises(ConfigError, match=r"--config .*mine\.yaml: it is no text in"):
+    with pytest.raises(
+        ConfigError, match=r"--config .*mine\.yaml: it is not a UTF-8 text"
+    ):
         load(config_file=path)

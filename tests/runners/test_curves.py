@@ -10,8 +10,8 @@ from click.testing import CliRunner
 
 from paxenv_agents.engine.episodes import Episodes
 from runners.cli import cli
-from runners.engine import inner_episodes
-from runners.engine.statistics import confidence_band
+from runners.engine.rows import by_inner_episode, last_inner_episode
+from runners.engine.statistics import confidence_band, curves_as_dict
 from runners.report import figures, plots
 
 
@@ -28,15 +28,15 @@ def test_games_count_by_their_steps():
     returns = jnp.array([[[[4.0, 0.0], [2.0, 1.0]], [[0.0, 1.0], [3.0, 2.0]]]])
     length = jnp.array([[[4, 2], [1, 2]]])
     found = episodes(returns, length)
-    by_episode = inner_episodes.by_inner_episode(found)
+    by_episode = by_inner_episode(found)
     np.testing.assert_allclose(by_episode, [[[1.0, 1 / 6], [1.0, 1.0]]], rtol=1e-6)
-    last = inner_episodes.last_inner_episode(found)
+    last = last_inner_episode(found)
     assert float(last["episode/reward_per_step_last/player_1"]) == 1.0
 
 
 def test_quartiles_are_over_seeds_and_opponents():
     every = np.arange(10.0).reshape(2, 5, 1, 1)
-    found = inner_episodes.as_dict(every)["player_1"]
+    found = curves_as_dict(every)["player_1"]
     assert found["mean"] == [4.5]
     assert found["quartiles"] == [[2.25], [6.75]]
 
@@ -44,7 +44,7 @@ def test_quartiles_are_over_seeds_and_opponents():
 def test_the_mean_of_several_seeds_has_the_interval_over_seeds():
     """Two seeds of means 1 and 2: 1.5 +- t(1) 0.7071 / sqrt(2)."""
     every = np.array([[0.0, 2.0], [2.0, 2.0]]).reshape(2, 2, 1, 1)
-    found = inner_episodes.as_dict(every)["player_1"]
+    found = curves_as_dict(every)["player_1"]
     assert found["mean"] == [1.5]
     low, high = (bound[0] for bound in found["ci95"])
     assert (low, high) == (
@@ -55,8 +55,8 @@ def test_the_mean_of_several_seeds_has_the_interval_over_seeds():
 
 def test_a_seed_that_diverged_is_not_in_the_mean_and_all_of_them_give_none():
     every = np.array([[np.nan], [1.0], [3.0]]).reshape(3, 1, 1, 1)
-    assert inner_episodes.as_dict(every)["player_1"]["mean"] == [2.0]
-    assert inner_episodes.as_dict(every[:1]) == {"player_1": None}
+    assert curves_as_dict(every)["player_1"]["mean"] == [2.0]
+    assert curves_as_dict(every[:1]) == {"player_1": None}
 
 
 def test_a_drawn_mean_lies_within_its_own_band(tmp_path, monkeypatch):

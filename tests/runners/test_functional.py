@@ -62,7 +62,8 @@ def test_ppo_returns_a_state_and_a_row_of_numbers_for_every_update(cart_pole):
     assert all(np.isfinite(x).all() for x in history)
     assert state.env_obs.shape == (4, 4)
     assert int(state.agent_state.step) == 320
-    assert jnp.issubdtype(state.agent_state.rng.dtype, jax.dtypes.prng_key)
+    for key in (state.rng, state.agent_state.rng):
+        assert jnp.issubdtype(key.dtype, jax.dtypes.prng_key)
     assert state.env_state.env.t.shape == (4,)
     # Games that are wrapped and games that are not are the same games.
     assert bits.equal(ppo(cart_pole)[0], state, equal_nan=True)
@@ -137,8 +138,18 @@ def test_dqn_calls_back_and_returns_what_it_logged(cart_pole):
 
 
 @pytest.mark.slow
-def test_sac_learns_from_random_actions_after_the_warm_up(pendulum):
-    result = runners.train_sac(*pendulum, sac_config=SAC, runner_config=REPLAY)
+def test_sac_learns_from_random_actions_after_the_warm_up(pendulum, tmp_path):
+    seen = []
+    result = runners.train_sac(
+        *pendulum,
+        sac_config=SAC,
+        runner_config=REPLAY,
+        run_dir=tmp_path / "run",
+        callback=lambda step, state, _: seen.append((step, int(state.step))),
+    )
+    assert seen == [(step, step) for step in (40, 80, 120, 160, 200)]
+    rows = read_rows(RunDir(tmp_path / "run").metrics)
+    assert [row["env_steps"] for row in rows] == [40, 80, 120, 160, 200]
     first, last = result.metrics_log[0], result.metrics_log[-1]
     assert first["train/player_1/gradient_steps"] == 1  # at step 40, not before
     assert np.isfinite(last["train/player_1/loss/critic"])

@@ -10,7 +10,7 @@ from run_fakes import fake_run
 
 from runners.cli import cli
 from runners.config import AgentConfig, ConfigError
-from runners.config.overrides import split_words
+from runners.config.reading import split_words
 from runners.engine.statistics import Estimate
 from runners.session.held_out import Variation, variations
 

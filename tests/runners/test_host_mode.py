@@ -10,7 +10,7 @@ from on_policy_fakes import SMALL, PartsEnv
 
 from paxenv_agents.learners.ppo import PPO, PPOConfig
 from runners.engine.program import run_keys
-from runners.views.on_policy.host import HostProgram, parts_of
+from runners.session.host_play import HostProgram, parts_of
 from runners.views.on_policy.runner import OnPolicyRunner
 
 MODES = tuple(AutoresetMode)

@@ -24,6 +24,14 @@ def test_rows_are_logged_every_ten_iterations_unless_told_otherwise(tmp_path):
     assert [row["iteration"] for row in rows] == [10, 20, 25]
 
 
+def test_states_are_saved_every_hundred_iterations_unless_told_otherwise(tmp_path):
+    with make_runner(save_dir=tmp_path) as runner:
+        runner.learn(num_iterations=101)
+
+    saved = {path.name for path in (tmp_path / "named").iterdir()}
+    assert saved == {"checkpoint_100.pt", "checkpoint_final.pt"}
+
+
 def test_an_iteration_collects_updates_sets_the_rate_logs_and_saves_in_that_order(
     tmp_path,
 ):

@@ -641,7 +641,7 @@ def test_a_hyperparameter_is_one_that_the_config_would_take():
 def test_an_off_policy_learner_is_refused():
     from paxenv_agents.learners.dqn import DQN, DQNConfig
 
-    with pytest.raises(ValueError, match="DQN does not learn from what it has just"):
+    with pytest.raises(ValueError, match="DQN is not an on-policy learner"):
         OnPolicyRunner.register_algorithm("dqn", DQN, DQNConfig)
 
 

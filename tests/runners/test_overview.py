@@ -8,6 +8,7 @@ from run_fakes import fake_run
 
 from runners.config import ConfigError
 from runners.report.overview import details, overview, resolve
+from runners.storage.places import locked
 from runners.storage.run_dir import find_runs
 
 RETURN = "episode/return/player_1"
@@ -36,9 +37,24 @@ def test_the_final_evaluation_comes_before_training(tmp_path):
 
 def test_a_run_that_has_logged_nothing_yet_is_listed(tmp_path):
     run = fake_run(tmp_path, iterations=range(0), status=None)
-    seen = overview(run)
+    with locked(run):
+        seen = overview(run)
+        assert find_runs(tmp_path, status="running")
     assert (seen.status, seen.env_steps, seen.value) == ("running", None, None)
     assert seen.seconds is None
+
+
+def test_a_run_that_nobody_writes_to_any_more_was_killed(tmp_path):
+    run = fake_run(tmp_path, status=None)
+    with locked(run):
+        left = (run.path / ".lock").read_text()
+    assert overview(run).status == "killed"
+    # A process that is killed leaves its lock behind.
+    holder = {**json.loads(left), "started": "1"}
+    (run.path / ".lock").write_text(json.dumps(holder))
+    assert overview(run).status == "killed"
+    assert not find_runs(tmp_path, status="running")
+    assert len(find_runs(tmp_path, status="killed")) == 1
 
 
 def test_a_return_that_is_nan_is_no_number(tmp_path):

@@ -69,7 +69,7 @@ def test_one_agent_may_play_several_seats():
         ),
         (["runner=sarl", "agent1.clock=inner"], "agent1.clock counts trials, and sarl"),
         (["runner=online", "agent1.reset=trial"], "counts trials, and online"),
-        (["runner=evo", "agent2.clock=trial"], "agent2.clock=trial .* on the clock in"),
+        (["runner=evo", "agent2.clock=trial"], "agent2.clock=trial .*need clock=inner"),
     ],
 )
 def test_a_mistake_about_agents_says_which_and_the_fix(words, message):
@@ -142,10 +142,10 @@ def test_what_is_about_training_is_noticed_in_an_evaluation():
 @pytest.fixture
 def saved(monkeypatch):
     """Weights of a naive learner with one hidden layer of four, at any path."""
-    from runners.planning import seating
+    from runners.planning import saved
 
     record = {"agent": "Naive", "config": {"hidden_sizes": [4], "gamma": 0.5}}
-    monkeypatch.setattr(seating, "saved_record", lambda agent: record)
+    monkeypatch.setattr(saved, "saved_record", lambda agent: record)
     return "weights.msgpack"
 
 

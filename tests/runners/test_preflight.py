@@ -37,10 +37,7 @@ def nothing_compiles(monkeypatch):
         pytest.fail("something is compiled")
 
     for place in (
-        *(
-            "runners.launch.program_of",
-            "runners.views.outer_loops.from_plan.make_runner",
-        ),
+        *("runners.launch.program_of", "runners.launch.make_runner"),
         *(
             "runners.views.trainer.Trainer._program",
             "runners.views.on_policy.runner.make_program",

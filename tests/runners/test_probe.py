@@ -6,12 +6,11 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from paxenv_agents.engine.probed import Probed
 from paxenv_agents.registry import make_agent
 from runners.cli import cli
 from runners.config import ConfigError, load
 from runners.planning.plan import prepare
-from runners.session.probe import Response, probe
+from runners.session.probe import Probed, Response, probe
 
 
 def respond(*agents, window=3, at=5, player=1, action=1, **options):

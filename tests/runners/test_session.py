@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from runners.engine.rows import FINITE
+from runners.session.loop import Interval, Task
 from runners.session.session import Session
 
 
@@ -46,13 +47,38 @@ def fail_when_interrupted(session):
         raise RuntimeError
 
 
-def test_an_interrupt_ends_with_its_block(session):
+def let_run(session):
+    """Makes the program one that only counts."""
+
     def run(length):
         session.program.iteration += length
         return {FINITE: np.ones((1, length))}
 
     session.program.run = run
     session.program.max_iterations = session.program.steps_per_iteration = 8
+
+
+def test_a_log_is_handed_over_after_a_chunk_and_before_a_checkpoint(session):
+    """So a run that goes on from the checkpoint has no gap in its log."""
+    let_run(session)
+    told = []
+    session.flush = lambda: told.append("flush")
+    session.store.save = lambda *_, **__: told.append("save")
+    session.store.save_named = lambda *_: told.append("save named")
+
+    session.run(
+        3,
+        on_chunk=(lambda _: told.append("chunk"),),
+        tasks=(Task(Interval(2), lambda _: session.save()),),
+    )
+    session.save_named("final")
+
+    once = ["chunk", "flush", "save", "flush", "chunk", "flush"]
+    assert told == [*once, "flush", "save named"]
+
+
+def test_an_interrupt_ends_with_its_block(session):
+    let_run(session)
     with pytest.raises(RuntimeError):
         fail_when_interrupted(session)
     session.run(5)

@@ -18,6 +18,7 @@ from flax import linen as nn
 
 from paxenv.environment import Environment
 from paxenv.params import GameParams
+from paxenv.wording import listed
 from paxenv_agents.agent import Agent
 from paxenv_agents.types import TrainingState
 from runners.storage.checkpoints.files import CheckpointError
@@ -26,8 +27,6 @@ from runners.storage.checkpoints.files import CheckpointError
 SETTINGS = "settings"
 #: Arrays of at most so many numbers are shown in full.
 SHOWN = 64
-#: Most differences that one message names.
-MOST_NAMED = 8
 #: Where the options of the agent are; messages leave it out.
 OPTIONS = "agent.config."
 #: Options of the agent that are without effect on networks that were given.
@@ -166,10 +165,9 @@ def changed(
     allowed = {*free, *(f"{OPTIONS}{name}" for name in rates)}
     refused = [d for d in found if not _within(d.name, allowed)]
     if refused:
-        told = "; ".join(map(str, refused[:MOST_NAMED]))
-        if len(refused) > MOST_NAMED:
-            told += f"; and {len(refused) - MOST_NAMED} more"
-        raise CheckpointError(f"{origin} belongs to another training: {told}. {cure}")
+        raise CheckpointError(
+            f"{origin} belongs to another training: {listed(refused)}. {cure}"
+        )
     return found
 
 

@@ -11,12 +11,13 @@ import math
 import os
 import shutil
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 import jax
 import orbax.checkpoint as ocp
+from jaxtyping import PyTree
 
 from paxenv.paths import local_path
 from runners.storage.checkpoints import files, tree
@@ -178,7 +179,7 @@ class CheckpointStore:
     def save(
         self,
         step: int,
-        state: Any,
+        state: PyTree,
         meta: Mapping[str, Any],
         metric: float | None = None,
     ) -> Path:
@@ -199,7 +200,7 @@ class CheckpointStore:
         self._metrics.pop(step, None)
         return path
 
-    def save_named(self, name: str, state: Any, meta: Mapping[str, Any]) -> Path:
+    def save_named(self, name: str, state: PyTree, meta: Mapping[str, Any]) -> Path:
         """Saves under a name, waits for it, and returns its path; never pruned.
 
         Args:
@@ -224,11 +225,11 @@ class CheckpointStore:
 
     def restore(
         self,
-        template: Any,
+        template: PyTree | Callable[[Path], PyTree],
         which: int | str | os.PathLike[str] = files.LATEST,
         *,
         allow_missing: bool = False,
-    ) -> tuple[Any, dict[str, Any]]:
+    ) -> tuple[PyTree, dict[str, Any]]:
         """Returns (state, meta) of a checkpoint; see `restore_checkpoint`.
 
         Where the latest is damaged, the one before it is taken, with a warning.
@@ -336,7 +337,7 @@ class CheckpointStore:
         self,
         path: Path,
         step: int,
-        state: Any,
+        state: PyTree,
         meta: Mapping[str, Any],
         metric: float | None,
     ) -> None:

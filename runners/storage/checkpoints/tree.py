@@ -7,7 +7,7 @@ name: the template of a restore has them.
 
 import os
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import orbax.checkpoint as ocp
+from jaxtyping import PyTree
 
+from paxenv.wording import listed
 from runners.storage.checkpoints import files
 from runners.storage.checkpoints.files import (
     CheckpointError,
@@ -26,11 +28,9 @@ from runners.storage.checkpoints.files import (
 #: What a template holds: an array, or what is known of one.
 Leaf = jax.Array | np.ndarray | np.generic | jax.ShapeDtypeStruct
 Entry = tuple[tuple[int, ...], str]
-#: Most entries that one message names.
-_MOST_NAMED = 8
 
 
-def named_leaves(tree: Any) -> dict[str, Leaf]:
+def named_leaves(tree: PyTree) -> dict[str, Leaf]:
     """Returns the arrays of a tree by name.
 
     Raises:
@@ -99,12 +99,7 @@ def check_entries(
         elif has_dtype != dtype:
             faults.append(f"{name} has dtype {has_dtype}, expected {dtype}")
     if faults:
-        shown = "; ".join(faults[:_MOST_NAMED])
-        more = len(faults) - _MOST_NAMED
-        raise CheckpointError(
-            f"{origin} does not fit this state: {shown}"
-            + (f"; and {more} more" if more > 0 else "")
-        )
+        raise CheckpointError(f"{origin} does not fit this state: {listed(faults)}")
     return missing
 
 
@@ -179,8 +174,8 @@ SYNCHRONOUS_FOLDERS = ocp.options.AsyncOptions(create_directories_asynchronously
 
 
 def restore_checkpoint(
-    path: str | os.PathLike[str], template: Any, *, allow_missing: bool = False
-) -> tuple[Any, dict[str, Any]]:
+    path: str | os.PathLike[str], template: PyTree, *, allow_missing: bool = False
+) -> tuple[PyTree, dict[str, Any]]:
     """Returns (state, meta) of a checkpoint.
 
     The state has exactly the structure of the template, with the template's shardings
@@ -217,8 +212,11 @@ def restore_checkpoint(
 
 
 def restore_first_whole(
-    paths: Sequence[Path], template: Any, *, allow_missing: bool = False
-) -> tuple[Any, dict[str, Any]]:
+    paths: Sequence[Path],
+    template: PyTree | Callable[[Path], PyTree],
+    *,
+    allow_missing: bool = False,
+) -> tuple[PyTree, dict[str, Any]]:
     """Returns (state, meta) of the first checkpoint that is not damaged.
 
     A warning names each one that is.
@@ -232,7 +230,7 @@ def restore_first_whole(
         CheckpointError: As `restore_checkpoint`; DamagedError if all are damaged.
     """
 
-    def restored(path: Path) -> tuple[Any, dict[str, Any]]:
+    def restored(path: Path) -> tuple[PyTree, dict[str, Any]]:
         wanted = template(path) if callable(template) else template
         return restore_checkpoint(path, wanted, allow_missing=allow_missing)
 

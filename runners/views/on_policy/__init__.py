@@ -1,1 +1,7 @@
 """Training of one on-policy agent as `OnPolicyRunner` offers it."""
+
+from runners.views.on_policy.callbacks import EVENTS
+from runners.views.on_policy.runner import OnPolicyRunner
+from runners.views.on_policy.setup import register_algorithm
+
+__all__ = ["EVENTS", "OnPolicyRunner", "register_algorithm"]

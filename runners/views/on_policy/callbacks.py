@@ -1,93 +1,10 @@
-"""The loop of an `OnPolicyRunner`: which events and tasks belong to an iteration."""
+"""Events of an `OnPolicyRunner`, and the functions that wait for them."""
 
-import functools
 import logging
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from runners.engine.program import Rows
-from runners.session.loop import Chunk, Interval, Task
-from runners.session.progress import Line
-from runners.views.on_policy.log import History
-
 logger = logging.getLogger(__name__)
-
-
-def in_stages(runner: Any) -> Rows:
-    """Runs one iteration and tells the callbacks what happens between its stages.
-
-    What happens before counts the iterations that are done, what happens after has the
-    number of its own iteration, from 1.
-    """
-    fire, program = runner.callbacks.fire, runner.program
-    fire("pre_rollout", runner.iteration, runner)
-    seen = program.rollout()
-    stats = runner.metrics.current(seen)
-    fire("post_rollout", runner.iteration + 1, runner, stats)
-    fire("pre_update", runner.iteration, runner)
-    learnt = program.update()
-    fire("post_update", runner.iteration, runner, runner.stats_of(learnt))
-    return seen | learnt
-
-
-def run(
-    runner: Any, num_iterations: int, line: Line, stop: Callable[[], bool]
-) -> History:
-    """Runs one call of `learn`, and returns what has been seen of it.
-
-    Events of an iteration come before its log and its save.
-
-    Args:
-        runner: The `OnPolicyRunner`.
-        num_iterations: Where it ends, from the very beginning.
-        line: Told how far it is.
-        stop: Asked between chunks.
-    """
-    line.doing("compiling", "training")
-    history, stages = History(), runner.callbacks.need_stages
-    if stages:
-        logger.info("callbacks between the stages: every stage is a call of its own")
-    runner.session.run(
-        num_iterations,
-        on_chunk=(
-            lambda chunk: _keep(runner, chunk, history),
-            lambda chunk: line.advance(chunk.last),
-        ),
-        tasks=_tasks(runner),
-        before_chunk=lambda: runner.callbacks.fire(
-            "pre_iteration", runner.iteration, runner
-        ),
-        advance=functools.partial(in_stages, runner) if stages else None,
-        non_finite=runner.non_finite,
-        stop=stop,
-    )
-    return history
-
-
-def _tasks(runner: Any) -> list[Task]:
-    ends = {
-        every
-        for event in ("pre_iteration", "post_iteration")
-        for every in runner.callbacks.intervals(event)
-    }
-    tasks = [Task(Interval(every), lambda _: None) for every in sorted(ends)]
-    tasks.append(Task(runner.log_interval, lambda _: runner.log_metrics()))
-    if runner.has_store:
-        tasks.append(Task(runner.save_interval, lambda _: runner.save_checkpoint()))
-    return tasks
-
-
-def _keep(runner: Any, chunk: Chunk, history: History) -> None:
-    per_iteration = runner.program.steps_per_iteration
-    for i in range(chunk.length):
-        number = chunk.first + i + 1
-        one = runner.stats_of(chunk.rows, i)
-        history.add(number, number * per_iteration, one)
-    stats = runner.metrics.add(chunk.rows)
-    stats["time/fps"] = chunk.length * per_iteration / chunk.taken
-    stats["time/iteration"] = float(chunk.last)
-    runner.stats = stats
-    runner.callbacks.fire("post_iteration", chunk.last, runner, stats)
 
 
 #: Events of every iteration, in the order in which they happen.

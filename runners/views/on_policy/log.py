@@ -34,10 +34,9 @@ class OnPolicyLog:
         self._begun = False
 
     def write(self, position: Position, metrics: Mapping[str, float]) -> None:
-        """Writes a row of metrics."""
+        """Writes a row of metrics; `flush` hands it over."""
         for sink in self._opened():
             sink.log(position.env_steps, position.iteration, metrics)
-        self.flush()
 
     def resume(self, position: Position) -> bool:
         """Goes on from a position: what was logged later is taken out of the files.

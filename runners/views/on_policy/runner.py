@@ -2,35 +2,33 @@
 
 import contextlib
 import functools
+import logging
 import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
-import jax
-import jax.numpy as jnp
-
-from paxenv import options
 from paxenv.paths import local_path
 from runners.engine.program import Rows
-from runners.session.loop import NON_FINITE, Interval
-from runners.session.progress import shown
+from runners.session.loop import Chunk, Interval, Task, check_non_finite
+from runners.session.one_learner import (
+    LearnerSettings,
+    saved_params,
+    shown,
+    with_hyper,
+)
+from runners.session.progress import Line
 from runners.session.session import Session
-from runners.storage.checkpoints.settings import SETTINGS, settings_of
+from runners.storage.checkpoints.settings import settings_of
 from runners.storage.checkpoints.store import CheckpointStore
 from runners.storage.places import check_writable, locked
 from runners.storage.sinks import START, Position
-from runners.views.on_policy.callbacks import EVENTS, Callbacks, run
-from runners.views.on_policy.checkpoints import (
-    FINAL,
-    Which,
-    chosen,
-    restore,
-    saved_weights,
-)
-from runners.views.on_policy.log import OnPolicyLog, Statistics
+from runners.views.on_policy.callbacks import Callbacks
+from runners.views.on_policy.log import History, OnPolicyLog, Statistics
 from runners.views.on_policy.setup import (
     Evaluation,
+    Which,
+    chosen,
     find_device,
     last_iteration,
     make_agent,
@@ -40,7 +38,9 @@ from runners.views.on_policy.setup import (
     replan,
 )
 
-__all__ = ["EVENTS", "OnPolicyRunner", "register_algorithm"]
+FINAL = "checkpoint_final.pt"
+
+logger = logging.getLogger(__name__)
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -150,25 +150,26 @@ class OnPolicyRunner:
             check_writable(folder, for_checkpoints=True)
         self.env, self.env_params = make_game(env, env_params)
         self._wanted = make_agent(algorithm, self.env, cfg, networks, agent)
-        self._seed = seed
         self.program: Any = make_program(
             *(self.env, self.env_params, self._wanted),
             *(num_envs, seed, find_device(device)),
         )
-        self._settings = settings_of(
+        values = settings_of(
             *(self._wanted, self.env, self.env_params),
             seed=seed,
             num_envs=self.program.num_games,
+        )
+        self._settings = LearnerSettings(
+            *(self._wanted, values),
+            free=("agent.config.num_updates",),
+            cure="Make the runner as that training was made, or load with "
+            "weights_only=True, which needs the same networks alone",
         )
         self._evaluation = Evaluation(self.env, self.env_params, eval_env, seed)
         self.callbacks = Callbacks(on_callback_error)
         self.log_interval = Interval(log_interval)
         self.save_interval = Interval(save_interval)
-        if non_finite not in NON_FINITE:
-            raise ValueError(
-                f"non_finite must be one of {', '.join(NON_FINITE)}, got {non_finite!r}"
-            )
-        self.non_finite = non_finite
+        self.non_finite = check_non_finite(non_finite)
         self.progress = progress
         self._log = OnPolicyLog(None if log_dir is None else local_path(log_dir))
         self._stop_requested = self._is_writing = False
@@ -182,6 +183,7 @@ class OnPolicyRunner:
             None if save_dir is None else CheckpointStore(save_dir, max_to_keep=1),
             self._facts,
             parts={"rows": self.metrics},
+            flush=self._log.flush,
         )
         self._collected: Rows = {}
 
@@ -209,7 +211,7 @@ class OnPolicyRunner:
     @property
     def state(self) -> Any:
         """The agent's training state: parameters, optimiser, key, hyperparameters."""
-        return jax.tree.map(lambda x: x[0], self.program.state.agents[0])
+        return self.program.learner
 
     @property
     def hyperparams(self) -> dict[str, float]:
@@ -256,11 +258,9 @@ class OnPolicyRunner:
         self._stop_requested = False
         if self.metrics.has_row and self.log_interval.is_due(self.iteration):
             self.log_metrics()
-        game = getattr(self.env, "name", type(self.env).__name__)
-        title = f"{type(self.agent).__name__} in {game}"
-        shown_line = shown(title, end, asked=self.progress)
+        shown_line = shown(self.agent, self.env, end, asked=self.progress)
         with self.session.interruptible() as interrupt, shown_line as line:
-            history = run(self, end, line, stop=lambda: self._stop_requested)
+            history = self._advance(end, line)
             if self.log_interval.every and self.stats and self.metrics.has_row:
                 self._log.write(self._position, self._row())
             if self.has_store:
@@ -273,6 +273,69 @@ class OnPolicyRunner:
             "final_iteration": self.iteration,
             "total_timesteps": self.total_timesteps,
         }
+
+    def _advance(self, end: int, line: Line) -> History:
+        """Runs iterations up to number `end`, and returns what was seen of them.
+
+        Events of an iteration come before its log and its save.
+        """
+        line.doing("compiling", "training")
+        history, stages = History(), self.callbacks.need_stages
+        if stages:
+            logger.info("callbacks between the stages: each stage is a call of its own")
+        self.session.run(
+            end,
+            on_chunk=(
+                functools.partial(self._keep, history),
+                lambda chunk: line.advance(chunk.last),
+            ),
+            tasks=self._tasks(),
+            before_chunk=lambda: self.callbacks.fire(
+                "pre_iteration", self.iteration, self
+            ),
+            advance=self._in_stages if stages else None,
+            non_finite=self.non_finite,
+            stop=lambda: self._stop_requested,
+        )
+        return history
+
+    def _in_stages(self) -> Rows:
+        """Runs one iteration and tells the callbacks what happens between its stages.
+
+        What happens before counts the iterations that are done, what happens after has
+        the number of its own iteration, from 1.
+        """
+        fire = self.callbacks.fire
+        fire("pre_rollout", self.iteration, self)
+        seen = self.program.rollout()
+        fire("post_rollout", self.iteration + 1, self, self.metrics.current(seen))
+        fire("pre_update", self.iteration, self)
+        learnt = self.program.update()
+        fire("post_update", self.iteration, self, self.stats_of(learnt))
+        return seen | learnt
+
+    def _tasks(self) -> list[Task]:
+        callbacks = self.callbacks
+        ends = {
+            *callbacks.intervals("pre_iteration"),
+            *callbacks.intervals("post_iteration"),
+        }
+        tasks = [Task(Interval(every), lambda _: None) for every in sorted(ends)]
+        tasks.append(Task(self.log_interval, lambda _: self.log_metrics()))
+        if self.has_store:
+            tasks.append(Task(self.save_interval, lambda _: self.save_checkpoint()))
+        return tasks
+
+    def _keep(self, history: History, chunk: Chunk) -> None:
+        per_iteration = self.program.steps_per_iteration
+        for i in range(chunk.length):
+            number = chunk.first + i + 1
+            history.add(number, number * per_iteration, self.stats_of(chunk.rows, i))
+        stats = self.metrics.add(chunk.rows)
+        stats["time/fps"] = chunk.length * per_iteration / chunk.taken
+        stats["time/iteration"] = float(chunk.last)
+        self.stats = stats
+        self.callbacks.fire("post_iteration", chunk.last, self, stats)
 
     # The stages of an iteration, for loops of one's own; they fire no events.
 
@@ -358,7 +421,6 @@ class OnPolicyRunner:
             ValueError: If there is no place for it, or the name is none.
         """
         name = f"checkpoint_{self.iteration}.pt" if name is None else name
-        self._log.flush()
         path = self.session.save_named(name)
         self.callbacks.fire("on_checkpoint", 0, self, path)
         return path
@@ -389,12 +451,11 @@ class OnPolicyRunner:
         paths = chosen(self.session.store, which)
         if weights_only:
             learner = self.program.state.agents[0]
-            params = saved_weights(paths[0], learner.params)
+            params = saved_params(paths[0], learner.params)
             self.program.set_agents({0: learner.replace(params=params)})
             return
-        restore(
-            *(self.session, self.program, paths, self._wanted, self._settings),
-            change_rates=change_rates,
+        self._settings.restore(
+            self.session, self.program, paths, change_rates=change_rates
         )
         self.stats = {}
         if self._log.resume(self._position) and self.metrics.has_row:
@@ -428,11 +489,7 @@ class OnPolicyRunner:
                 f"the agent has no hyperparameter {name!r}; it has "
                 f"{', '.join(sorted(state.hyper))}"
             )
-        config = getattr(self.agent, "config", None)
-        number = options.number_of(config, name, name, value)
-        new = jnp.full_like(state.hyper[name], number)
-        hyper = {**state.hyper, name: new}
-        self.program.set_agents({0: state.replace(hyper=hyper)})
+        self.program.set_agents({0: with_hyper(self.agent, state, name, value)})
 
     def request_stop(self) -> None:
         """Lets `learn` end as soon as the iterations that are being run are done."""
@@ -448,12 +505,13 @@ class OnPolicyRunner:
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[None]:
-        """Holds the locks of its folders; may be nested."""
+        """Holds the locks of its folders, and flushes the log; may be nested."""
         with contextlib.ExitStack() as stack:
             if not self._is_writing:
                 stack.enter_context(locked(*self._folders))
                 self._is_writing = True
                 stack.callback(setattr, self, "_is_writing", False)
+                stack.callback(self._log.flush)
             yield
 
     @property
@@ -473,9 +531,4 @@ class OnPolicyRunner:
         return Position(self.iteration, self.total_timesteps)
 
     def _facts(self) -> Mapping[str, Any]:
-        return {
-            SETTINGS: self._settings,
-            "agent": type(self.agent).__name__,
-            "total_timesteps": self.total_timesteps,
-            "seed": self._seed,
-        }
+        return {**self._settings.facts(), "total_timesteps": self.total_timesteps}

@@ -1,12 +1,14 @@
 """What an `OnPolicyRunner` makes of its arguments.
 
-A game, a learner, a device, the program that it advances, and where it is evaluated:
-never in the games in which it learns.
+A game, a learner, a device, the program that it advances, the checkpoint that is meant,
+and where it is evaluated: never in the games in which it learns.
 """
 
 import contextlib
 import dataclasses
 import math
+import os
+from pathlib import Path
 from typing import Any
 
 import gymnasium
@@ -18,14 +20,11 @@ from gymnasium.vector import (
     VectorWrapper,
 )
 
-import paxenv
 from paxenv import options
 from paxenv.wording import counted
 from paxenv_agents.agent import Agent, seated
-from paxenv_agents.engine.lineup import Slot
 from paxenv_agents.learners.ppo import PPO, PPOConfig, RecurrentPPO, RecurrentPPOConfig
 from runners.engine.devices import count
-from runners.engine.experiment import Experiment
 from runners.engine.program import (
     CompiledProgram,
     StagedProgram,
@@ -35,8 +34,12 @@ from runners.engine.program import (
 )
 from runners.engine.statistics import summarise
 from runners.session.evaluation import greedy_statistics, play_on_host
-from runners.session.runner_config import game_of, params_of
-from runners.views.on_policy.host import HostProgram, as_vector_env
+from runners.session.host_play import HostProgram, as_vector_env
+from runners.session.one_learner import experiment_of
+from runners.session.runner_config import check_made_for, game_and_params
+from runners.storage.checkpoints import files
+from runners.storage.checkpoints.files import NoCheckpointError, find_checkpoint
+from runners.storage.checkpoints.store import CheckpointStore
 
 _ALGORITHMS: dict[str, tuple[Any, Any]] = {
     "ppo": (PPO, PPOConfig),
@@ -75,13 +78,7 @@ def make_game(env: Any, params: Any = None) -> tuple[Any, Any]:
         if params is not None:
             raise ValueError("env_params are numbers of native games, not of Gymnasium")
         return as_vector_env(env), None
-    own = None
-    if isinstance(env, str):
-        env, own = paxenv.make(env)
-    elif isinstance(env, tuple) and len(env) == 2:
-        env, own = env
-    game = game_of(env)
-    return game, params_of(game, own if params is None else params)
+    return game_and_params(env, params)
 
 
 def make_agent(
@@ -169,26 +166,20 @@ def find_device(device: Any) -> Any:
 
 def _check_seat(agent: Agent, env: Any) -> None:
     """Raises ValueError if an agent that is given sees or does something else."""
-    seat = seated(env)
 
     def form(space: gymnasium.Space) -> tuple[Any, ...]:
         # Bounds and dtypes of the same game differ between libraries.
         return type(space), space.shape, getattr(space, "n", None)
 
-    for what in ("observation_space", "action_space"):
-        have, found = getattr(agent, what), getattr(seat, what)(0)
-        if form(have) != form(found):
-            raise ValueError(
-                f"the agent was made for the {what} {have}, {seat.name} has {found}"
-            )
+    check_made_for(agent, seated(env), form)
 
 
 def _check_on_policy(agent: Any) -> None:
     if not (agent.learns and agent.on_policy):
         name = getattr(agent, "__name__", type(agent).__name__)
         raise ValueError(
-            f"{name} does not learn from what it has just played: OnPolicyRunner is "
-            "for PPO and its like"
+            f"{name} is not an on-policy learner: OnPolicyRunner is for agents such as "
+            "PPO"
         )
 
 
@@ -230,21 +221,12 @@ def make_program(
             f"num_envs={games}, but the vector environment has "
             f"{counted(env.num_envs, 'game')}"
         )
-    steps = agent.rollout_length(games)
-    agent.check_batch(steps, games)
     # Schedules need some plan; `learn` makes the real one.
     agent = planned(agent, 1)
     with contextlib.nullcontext() if device is None else jax.default_device(device):
         if on_host:
             return HostProgram(agent, env, seed, device)
-        experiment = Experiment(
-            env=env,
-            slots=(Slot(agent),),
-            num_games=games,
-            num_steps=steps,
-            chunk_size=CHUNK,
-            keep_parts=True,
-        )
+        experiment = experiment_of(agent, env, games, chunk_size=CHUNK, keep_parts=True)
         state = initial_state(experiment, run_keys(seed), params)
         return CompiledProgram(experiment, jax.device_put(state, device))
 
@@ -310,6 +292,38 @@ def last_iteration(
             "num_updates"
         )
     return config_says
+
+
+#: A checkpoint: a name, the environment steps, a path, "latest" or "best".
+Which = int | str | os.PathLike[str]
+
+
+def chosen(store: CheckpointStore | None, which: Which) -> list[Path]:
+    """Returns the checkpoint that is meant, and after the latest those before it.
+
+    Args:
+        store: The runner's own checkpoints; None: it has none.
+        which: A name, the environment steps, a path, "latest" (most environment steps,
+            named or not) or "best".
+
+    Raises:
+        NoCheckpointError: If there is none.
+    """
+    if store is None:
+        if isinstance(which, int) or which in (files.LATEST, files.BEST):
+            raise NoCheckpointError(
+                f"there is no place to look for {which!r}: give OnPolicyRunner a "
+                "save_dir or a log_dir, or load_checkpoint a path"
+            )
+        return [find_checkpoint(which)]
+    if isinstance(which, int) or which == files.LATEST:
+        store.wait()
+        steps = {files.step_of(path): path for path in files.newest_first(store.folder)}
+        if which == files.LATEST and steps:
+            return [steps[step] for step in sorted(steps, reverse=True)]
+        if isinstance(which, int) and which in steps:
+            return [steps[which]]
+    return [store.find(which)]
 
 
 #: What `make_vec` adds to the keywords of one game.

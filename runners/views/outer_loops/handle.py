@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from paxenv import missing, options
+from paxenv import missing
 from paxenv_agents import structure
 from paxenv_agents.agent import Agent
 from paxenv_agents.types import MemoryState, Sample, Stats, TrainingState
@@ -20,11 +20,17 @@ from runners.search import space
 from runners.search.dims import ALIASES
 from runners.search.outer_options import OuterConfig
 from runners.session.loop import Chunk, Interval, Task
-from runners.session.runner_config import RunnerConfig, game_of, num_games, params_of
+from runners.session.one_learner import with_hyper
+from runners.session.runner_config import (
+    RunnerConfig,
+    check_made_for,
+    game_of,
+    num_games,
+    params_of,
+)
 from runners.session.session import Session
 from runners.views.outer_loops import inner_loop
-from runners.views.outer_loops.hooks import Hook
-from runners.views.outer_loops.inner_loop import InnerLoop, InnerState
+from runners.views.outer_loops.inner_loop import Hook, InnerLoop, InnerState
 
 #: `(iteration, environment steps, metrics)`.
 OnRow = Callable[[int, int, dict[str, float]], None]
@@ -74,11 +80,8 @@ class AgentHandle(Program):
         self._agent = agent
         self.loop = self._make_loop(agent, game_of(env))
         carried = tuple(hook.init() for hook in self._hooks)
-        learner = inner_loop.fresh_learner(
-            self.loop, jax.random.fold_in(key, tags.AGENTS)
-        )
-        self.state = self._begun(learner, carried)
-        self.session = Session(self, None, dict, parts={"rows": self.rows})
+        self.state = self._begun(inner_loop.fresh_learner(self.loop, key), carried)
+        self.session = Session(self, parts={"rows": self.rows})
 
     # What is there.
 
@@ -105,10 +108,7 @@ class AgentHandle(Program):
     @training_state.setter
     def training_state(self, learner: TrainingState) -> None:
         _check_alike(self.state.learner, learner)
-        learner = jax.tree.map(jnp.copy, learner)
-        self.state = self.state.replace(
-            run=inner_loop.with_learner(self.state.run, learner)
-        )
+        self.state = self.state.with_learner(jax.tree.map(jnp.copy, learner))
 
     @property
     def params(self) -> Any:
@@ -161,16 +161,8 @@ class AgentHandle(Program):
         kind = space.find_target(name, self.agent, self.state.learner, self.env_params)
         target = ALIASES.get(name, name)
         if kind == "hyper":
-            learner = self.state.learner
-            config = getattr(self.agent, "config", None)
-            number = options.number_of(config, target, name, value)
-            new = jnp.full_like(learner.hyper[target], number)
-            hyper = {**learner.hyper, target: new}
-            self.state = self.state.replace(
-                run=inner_loop.with_learner(
-                    self.state.run, learner.replace(hyper=hyper)
-                )
-            )
+            learner = with_hyper(self.agent, self.state.learner, target, value, name)
+            self.state = self.state.with_learner(learner)
         elif kind == "env":
             self.env_params = space.with_env_values(self.env_params, {target: value})
             run = self.state.run.replace(params=self.env_params)
@@ -189,12 +181,7 @@ class AgentHandle(Program):
             ValueError: If the spaces differ.
         """
         game = game_of(env)
-        for what in ("observation_space", "action_space"):
-            have, found = getattr(self.agent, what), getattr(game, what)(0)
-            if have != found:
-                raise ValueError(
-                    f"the agent was made for the {what} {have}, {game.name} has {found}"
-                )
+        check_made_for(self.agent, game)
         self.loop = self._make_loop(self._agent, game)
         self.rows = JoinedRows(game)
         self.session.parts = {**self.session.parts, "rows": self.rows}
@@ -305,29 +292,15 @@ class AgentHandle(Program):
         learner, _, stats = _update(
             self.agent, traj, last_obs, self.state.learner, memory
         )
-        self.state = self.state.replace(
-            run=inner_loop.with_learner(self.state.run, learner)
-        )
+        self.state = self.state.with_learner(learner)
         return missing.on_device(stats)
 
     # Inside.
 
     def _make_loop(self, agent: Agent, game: Any) -> InnerLoop:
-        config = self.config
         return inner_loop.make_loop(
-            agent,
-            game,
-            num_envs=self.num_envs,
-            num_steps=self.planned_steps,
-            hooks=self._hooks,
-            num_episodes=config.eval_episodes,
-            deterministic=config.deterministic,
+            agent, game, self.config, self.num_envs, self._hooks
         )
-
-    @property
-    def planned_steps(self) -> int:
-        """The budget with which the agent's schedules end."""
-        return getattr(self.config, "num_steps_per_iteration", self.config.num_steps)
 
     def _begun(self, learner: TrainingState, carried: tuple[Any, ...]) -> InnerState:
         key = jax.random.fold_in(
@@ -341,13 +314,9 @@ class AgentHandle(Program):
     def _set_option(self, name: str, value: Any) -> None:
         self._agent = space.with_option(self._agent, name, value)
         self.loop = self._make_loop(self._agent, self.env)
-        learner = inner_loop.fresh_learner(
-            self.loop, jax.random.fold_in(self._key, tags.AGENTS)
-        )
         old = self.state.learner
-        if _shapes(learner) == _shapes(old):
-            learner = old
-        else:
+        learner = inner_loop.fitting_learner(self.loop, self._key, old)
+        if learner is not old:
             warnings.warn(
                 f"{name}={value!r} changes the shapes of the training state: the agent "
                 "starts afresh",
@@ -380,11 +349,6 @@ def as_statistics(named: dict[str, Any]) -> dict[str, Any]:
     numbers: dict[str, Any] = {name: float(x) for name, x in named.items()}
     numbers["eval/n_episodes"] = int(named["eval/n_episodes"])
     return numbers
-
-
-def _shapes(tree: Any) -> Any:
-    leaves, structure = jax.tree.flatten(tree)
-    return structure, [(jnp.shape(x), jnp.asarray(x).dtype) for x in leaves]
 
 
 def _check_alike(old: Any, new: Any) -> None:

@@ -10,7 +10,6 @@ import numpy as np
 
 from paxenv_agents import structure
 from paxenv_agents.types import TrainingState
-from runners.engine import tags
 from runners.engine.rows import Row
 from runners.search import space
 from runners.search.outer_options import ESConfig
@@ -235,8 +234,14 @@ class Individuals:
         """
         self.env_steps = 0
         self._config, self._space, self._key = config, space, key
-        self._agent, self._env = handle.unplanned, handle.env
-        self._num_envs = handle.num_envs
+        self._agent = handle.unplanned
+        self._make_loop = functools.partial(
+            inner_loop.make_loop,
+            env=handle.env,
+            config=config,
+            num_envs=handle.num_envs,
+            hooks=handle.loop.hooks,
+        )
         self._loops: dict[Options, InnerLoop] = {(): handle.loop}
 
     def evaluate(
@@ -281,28 +286,14 @@ class Individuals:
             agent = self._agent
             for name, value in own:
                 agent = space.with_option(agent, name, value)
-            self._loops[own] = inner_loop.make_loop(
-                agent,
-                self._env,
-                num_envs=self._num_envs,
-                num_steps=self._config.num_steps_per_iteration,
-                hooks=self._loops[()].hooks,
-                num_episodes=self._config.eval_episodes,
-                deterministic=self._config.deterministic,
-            )
+            self._loops[own] = self._make_loop(agent)
         return self._loops[own]
 
     def parent_of(self, own: Options, parent: TrainingState) -> TrainingState:
         """Returns the parent; a fresh one where options change its shapes."""
         if not own:
             return parent
-        key = jax.random.fold_in(self._key, tags.AGENTS)
-        fresh = inner_loop.fresh_learner(self.loop(own), key)
-        shapes = [
-            (jax.tree.structure(x), [leaf.shape for leaf in jax.tree.leaves(x)])
-            for x in (fresh, parent)
-        ]
-        return parent if shapes[0] == shapes[1] else fresh
+        return inner_loop.fitting_learner(self.loop(own), self._key, parent)
 
     def _trial(self, own: Options) -> Trial:
         return Trial(
@@ -314,7 +305,7 @@ class Individuals:
         )
 
     def _budget(self, trial: Trial) -> jax.Array:
-        return jnp.int32(trial.loop.iterations(self._config.num_steps_per_iteration))
+        return jnp.int32(trial.loop.iterations(self._config.inner_steps))
 
     def steps_of(self, individuals: int, own: Options = ()) -> int:
         """Returns the environment steps of a number of individuals with options."""

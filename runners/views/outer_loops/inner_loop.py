@@ -1,7 +1,11 @@
-"""The inner loop as pure functions: begin, train for some iterations, evaluate."""
+"""The inner loop as pure functions: begin, train for some iterations, evaluate.
+
+`Hook`s are components of it: they see its numbers and set hyperparameters.
+"""
 
 import dataclasses
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -10,18 +14,67 @@ from flax import struct
 from paxenv.missing import Flagged, flagged, restored
 from paxenv_agents import structure
 from paxenv_agents.agent import Agent
-from paxenv_agents.engine.lineup import Slot
-from paxenv_agents.types import TrainingState
+from paxenv_agents.types import Hyperparameters, TrainingState
 from runners.engine.experiment import Experiment, RunState, iterate
 from runners.engine.rows import Row
 from runners.engine.statistics import summarise
-from runners.engine.tags import LEARNER
+from runners.engine.tags import AGENTS, LEARNER
+from runners.search.outer_options import OuterConfig
 from runners.session.evaluation import play_episodes
-from runners.views.outer_loops import hooks
-from runners.views.outer_loops.hooks import Hook, HookContext
+from runners.session.one_learner import experiment_of
 
 #: Most iterations of one call that returns their rows.
 ROWS = 256
+#: When a hook is called: before an iteration of the inner loop, or after its update.
+EVENTS = ("pre_update", "post_update")
+#: How long a hook's state lives: one inner loop, or all of a run.
+SCOPES = ("loop", "run")
+
+
+class HookContext(NamedTuple):
+    """What a hook sees.
+
+    Attributes:
+        hyper: The learner's hyperparameters by name, float32 scalars.
+        metrics: The numbers of the iteration, float32 scalars by name; of the one
+            before with `pre_update`, NaN before the first.
+        iteration: The iteration's number in this inner loop, from 0. int32.
+    """
+
+    hyper: Hyperparameters
+    metrics: dict[str, jax.Array]
+    iteration: jax.Array
+
+
+@dataclasses.dataclass(frozen=True)
+class Hook:
+    """A pure function that is called in every iteration of inner loops.
+
+    It runs inside the compiled loop, so what it does depends on its arguments alone.
+    Where a population is trained side by side, every individual has a copy of the
+    state, and that of the best individual is what the next generation finds.
+
+    Attributes:
+        init: Returns the state before the first call, a pytree of arrays.
+        call: `(state, context) -> (state, hyper)`, where `hyper` are hyperparameters
+            to change.
+        event: When: one of `EVENTS`.
+        scope: How long the state lives: `"loop"` begins afresh in every inner loop,
+            `"run"` goes on from one inner loop to the next.
+    """
+
+    init: Callable[[], Any]
+    call: Callable[[Any, HookContext], tuple[Any, Mapping[str, Any]]]
+    event: str = "post_update"
+    scope: str = "loop"
+
+    def __post_init__(self) -> None:
+        for field, known in (("event", EVENTS), ("scope", SCOPES)):
+            if getattr(self, field) not in known:
+                raise ValueError(
+                    f"{field} of a hook must be one of {', '.join(known)}, got "
+                    f"{getattr(self, field)!r}"
+                )
 
 
 class InnerState(struct.PyTreeNode):
@@ -42,6 +95,11 @@ class InnerState(struct.PyTreeNode):
     def learner(self) -> TrainingState:
         """The training state."""
         return self.run.agents[0]
+
+    def with_learner(self, learner: TrainingState) -> "InnerState":
+        """Returns the state with another training state."""
+        outer = self.run.outer.replace(agents=(learner,))
+        return self.replace(run=self.run.replace(outer=outer))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,37 +136,26 @@ class InnerLoop:
 def make_loop(
     agent: Agent,
     env: Any,
-    *,
+    config: OuterConfig,
     num_envs: int,
-    num_steps: int,
     hooks: tuple[Hook, ...] = (),
-    num_episodes: int = 32,
-    deterministic: bool = True,
 ) -> InnerLoop:
     """Returns the inner loop of an agent in a one-player game.
 
     Args:
-        agent: The learner.
+        agent: The learner, without the plan by which its schedules end.
         env: The game.
+        config: How long an inner loop is, and how it is evaluated.
         num_envs: Games side by side.
-        num_steps: The budget, with which the agent's schedules end.
         hooks: What is called in every iteration.
-        num_episodes: Episodes of an evaluation.
-        deterministic: Whether evaluated agents take the likeliest action.
 
     Raises:
         ValueError: If agent and game do not fit together.
     """
-    length = agent.rollout_length(num_envs)
-    agent.check_batch(length, num_envs)
-    iterations = max(1, -(-num_steps // (length * num_envs)))
-    experiment = Experiment(
-        env=env,
-        slots=(Slot(agent.planned(iterations)),),
-        num_games=num_envs,
-        num_steps=length,
-    )
-    return InnerLoop(experiment, hooks, num_episodes, deterministic)
+    per_iteration = agent.rollout_length(num_envs) * num_envs
+    iterations = max(1, -(-config.inner_steps // per_iteration))
+    experiment = experiment_of(agent.planned(iterations), env, num_envs)
+    return InnerLoop(experiment, hooks, config.eval_episodes, config.deterministic)
 
 
 def begin(
@@ -129,7 +176,11 @@ def begin(
     """
     learner = learner.replace(key=jax.random.fold_in(key, LEARNER))
     run = loop.experiment.begin(key, env_params, (learner,))
-    state = InnerState(run, hooks.begin(loop.hooks, carried))
+    opened = (
+        state if hook.scope == "run" else hook.init()
+        for hook, state in zip(loop.hooks, carried, strict=True)
+    )
+    state = InnerState(run, tuple(opened))
     if not loop.hooks:
         return state
     nothing = _nothing(loop, run)
@@ -186,15 +237,27 @@ def _iteration(loop: InnerLoop, state: InnerState) -> tuple[InnerState, Row]:
 def _hooked(
     loop: InnerLoop, event: str, state: InnerState, iteration: jax.Array
 ) -> InnerState:
-    context = HookContext(state.learner.hyper, restored(state.seen), iteration)
-    states, hyper = hooks.call(loop.hooks, event, state.hooks, context)
-    run = with_learner(state.run, state.learner.replace(hyper=hyper))
-    return state.replace(run=run, hooks=states)
+    """Calls the hooks of an event in their order.
 
-
-def with_learner(run: RunState, learner: TrainingState) -> RunState:
-    """Returns the state with another training state."""
-    return run.replace(outer=run.outer.replace(agents=(learner,)))
+    Raises:
+        ValueError: If a hook sets what is no hyperparameter.
+    """
+    metrics = restored(state.seen)
+    hyper, after = dict(state.learner.hyper), []
+    for hook, own in zip(loop.hooks, state.hooks, strict=True):
+        if hook.event == event:
+            own, changed = hook.call(own, HookContext(dict(hyper), metrics, iteration))
+            unknown = sorted(set(changed) - set(hyper))
+            if unknown:
+                raise ValueError(
+                    f"a hook sets {', '.join(unknown)}: the hyperparameters are "
+                    f"{', '.join(sorted(hyper))}"
+                )
+            for name, value in changed.items():
+                hyper[name] = jnp.asarray(value, hyper[name].dtype)
+        after.append(own)
+    learner = state.learner.replace(hyper=hyper)
+    return state.with_learner(learner).replace(hooks=tuple(after))
 
 
 def evaluate(
@@ -222,6 +285,23 @@ evaluate_compiled = structure.jit("loop")(evaluate)
 
 
 @structure.jit("loop")
-def fresh_learner(loop: InnerLoop, key: jax.Array) -> TrainingState:
-    """Returns a fresh training state; consumes the key."""
+def _fresh_learner(loop: InnerLoop, key: jax.Array) -> TrainingState:
     return loop.agent.init_state(key)
+
+
+def fresh_learner(loop: InnerLoop, key: jax.Array) -> TrainingState:
+    """Returns a fresh training state, the same for equal keys; folds the key."""
+    return _fresh_learner(loop, jax.random.fold_in(key, AGENTS))
+
+
+def fitting_learner(
+    loop: InnerLoop, key: jax.Array, learner: TrainingState
+) -> TrainingState:
+    """Returns a training state, or a fresh one where the agent's has other shapes."""
+    fresh = fresh_learner(loop, key)
+    return learner if _shapes(fresh) == _shapes(learner) else fresh
+
+
+def _shapes(tree: Any) -> Any:
+    leaves, structure = jax.tree.flatten(tree)
+    return structure, [(jnp.shape(x), jnp.asarray(x).dtype) for x in leaves]

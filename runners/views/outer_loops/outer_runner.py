@@ -6,17 +6,20 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from paxenv_agents.agent import Agent
 from paxenv_agents.registry import make_agent
+from paxenv_agents.types import TrainingState
 from runners.engine.program import run_keys
 from runners.search.outer_options import OuterConfig
 from runners.session.loop import Task
-from runners.session.progress import Line, shown
-from runners.session.runner_config import game_of, params_of
+from runners.session.one_learner import shown
+from runners.session.progress import Line
+from runners.session.runner_config import game_and_params
 from runners.views.outer_loops.handle import AgentHandle, OnRow
-from runners.views.outer_loops.hooks import Hook
+from runners.views.outer_loops.inner_loop import Hook
 
 Results = tuple[dict[str, Any], dict[str, Any]]
 
@@ -92,8 +95,8 @@ class OuterRunner(abc.ABC):
 
         Args:
             agent: A learner made for the game, or its name.
-            env: A native game of one player (`SinglePlayer` makes one of a dilemma), or
-                the name of one.
+            env: A native game of one player (`SinglePlayer` makes one of a dilemma),
+                the name of one, or (game, numbers).
             env_params: Its numbers; None: its own.
             config: How it runs; None: all defaults.
             hooks: Components inside the inner loop.
@@ -121,6 +124,7 @@ class OuterRunner(abc.ABC):
         )
         self.turn = Turn()
         self.session = self.agent.session
+        self.session.parts = {**self.session.parts, "turn": self.turn}
         self.on_row: OnRow | None = None
         self.should_stop: Callable[[], bool] = lambda: False
         self.tasks: tuple[Task, ...] = ()
@@ -136,6 +140,10 @@ class OuterRunner(abc.ABC):
         `mean_eval_reward` among them.
         """
 
+    def start_from(self, learner: TrainingState) -> None:
+        """Makes another training state the agent's, before anything is run."""
+        self.agent.training_state = learner
+
     def train(self, num_steps: int, env: Any = None) -> dict[str, Any]:
         """Trains the agent and returns what it came to, as `AgentHandle.train`.
 
@@ -145,7 +153,7 @@ class OuterRunner(abc.ABC):
                 (game, numbers). None: the one where the agent is.
         """
         if env is not None:
-            self.agent.set_env(*_pair(env))
+            self.agent.set_env(*_game(env))
         iterations = self.agent.loop.iterations(num_steps)
         with self._shown(self.agent.iteration + iterations):
             return self.agent.train(num_steps, self._row, **self._watched)
@@ -181,8 +189,8 @@ class OuterRunner(abc.ABC):
     @contextlib.contextmanager
     def _shown(self, total: int) -> Iterator[None]:
         """Shows a line of progress until `total` iterations or generations are done."""
-        title = f"{type(self.agent.agent).__name__} in {self.agent.env.name}"
-        with shown(title, total, asked=self.progress) as self._line:
+        agent, env = self.agent.agent, self.agent.env
+        with shown(agent, env, total, asked=self.progress) as self._line:
             self._line.doing("compiling", "training")
             yield
 
@@ -193,19 +201,9 @@ class OuterRunner(abc.ABC):
             self.on_row(iteration, env_steps, metrics)
 
 
-def _pair(env: Any) -> tuple[Any, Any]:
-    return _game(*env) if isinstance(env, tuple) else _game(env, None)
-
-
-def _game(env: Any, env_params: Any) -> tuple[Any, Any]:
-    """Returns (game of one player, numbers)."""
-    if isinstance(env, str):
-        import paxenv
-
-        env, own = paxenv.make(env)
-        env_params = own if env_params is None else env_params
-    env = game_of(env)
-    return env, jax.tree.map(jax.numpy.asarray, params_of(env, env_params))
+def _game(env: Any, env_params: Any = None) -> tuple[Any, Any]:
+    game, params = game_and_params(env, env_params)
+    return game, jax.tree.map(jnp.asarray, params)
 
 
 class OnlineRunner(OuterRunner):

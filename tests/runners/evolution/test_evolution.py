@@ -242,6 +242,6 @@ def test_only_the_policy_of_an_actor_critic_is_searched():
     env, _ = paxenv.make("IPD-v0")
     agent = make_agent("PPO", env, player=0, hidden_sizes=(16, 16))
     # 5 x 16 + 16, 16 x 16 + 16, 16 x 2 + 2: no value head.
-    assert population.num_searched(agent) == 402
+    assert sum(leaf.size for leaf in population.shapes(agent)) == 402
     tabular = make_agent("Tabular", env, player=0)
     assert population.names(tabular) == ("logits",)

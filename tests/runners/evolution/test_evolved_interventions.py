@@ -14,7 +14,7 @@ from paxenv.envs.iterated_matrix_game import EnvParams, IteratedMatrixGame
 from paxenv.shuffled_players import ShuffledPlayers
 from paxenv_agents.engine.lineup import Slot
 from runners.config import load
-from runners.engine.experiment import rollout, train_chunk
+from runners.engine.experiment import rollout, train_chunk, trial_params
 from runners.engine.interventions import (
     STOP,
     BlindGames,
@@ -27,7 +27,6 @@ from runners.engine.interventions import (
     RandomPayoffs,
     UniformStop,
 )
-from runners.engine.lanes import trial_params
 from runners.planning.plan import prepare
 
 PARAMS = EnvParams(payoff_matrix=[[-1, -1], [-3, 0], [0, -3], [-2, -2]])
@@ -260,7 +259,7 @@ def test_all_interventions_go_together():
         ("agent1.reset=trial", r"agent1\.reset is about learning"),
         ("agent1.learning=false", r"agent1\.learning is about learning"),
         ("agent1.self_play_trials=2", r"agent1\.self_play_trials is about learning"),
-        ("agent2.self_play_trials=2", "plays others by self-play, but a member is"),
+        ("agent2.self_play_trials=2", "plays others by self-play, but the fitness"),
         ("agent2.reset=2", r"must start anew in each trial \(reset='trial'\)"),
         ("agent2.stop_after=4", r"must be uniform or in \[0, 3\]"),
     ],

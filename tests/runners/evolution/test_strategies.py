@@ -131,7 +131,11 @@ def test_case_underscores_and_hyphens_do_not_matter_and_aliases_are_known(name, 
     [
         ("xNES", "centered_rank", "by their rank itself .* 'weights'"),
         ("CMA_ES", "identity", "diverges"),
-        ("Open_ES", "weights", "no weights: it takes 'centered_rank' or 'z_score'"),
+        (
+            "Open_ES",
+            "weights",
+            "no weights of ranks: it takes 'centered_rank' or 'z_score'",
+        ),
         ("PSO", "centered_rank", "over generations .* 'none'"),
         ("HillClimbing", "standardize", "over generations"),
     ],

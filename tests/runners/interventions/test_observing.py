@@ -89,7 +89,10 @@ def test_an_agents_observation_space_follows_from_what_it_is_shown(runner):
     [
         (["env=CartPole", "agent1={name: PPO, show_payoff: true}"], "no payoff table"),
         (["agent1.show_payoff=true", "env.observation=index"], "leave out observation"),
-        (["agent1.blind_games=3", "num_envs=2"], "blind_games=3 of 2 games: num_envs"),
+        (
+            ["agent1.blind_games=3", "num_envs=2"],
+            "blind_games=3 is more than the 2 games that num_envs says",
+        ),
         (["env=CoinGame", "agent1={name: PPO, blind_games: 1}"], "shows no START"),
     ],
 )

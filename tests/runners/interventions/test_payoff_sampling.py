@@ -11,7 +11,7 @@ from paxenv.envs.coin_game import CoinGame
 from paxenv.envs.iterated_matrix_game import EnvParams, IteratedMatrixGame
 from paxenv_agents.engine.lineup import Slot
 from runners.config import ConfigError, load
-from runners.engine.experiment import Experiment, train_chunk
+from runners.engine.experiment import Experiment, train_chunk, trial_params
 from runners.engine.interventions import (
     PayoffNoise,
     PayoffSampler,
@@ -19,7 +19,6 @@ from runners.engine.interventions import (
     RandomPayoffs,
     player_axis,
 )
-from runners.engine.lanes import trial_params
 from runners.engine.outer import Frozen
 from runners.planning.plan import prepare
 

@@ -180,7 +180,7 @@ def test_shuffled_seats_self_play_and_weight_sharing_run_together(runner):
         ),
         (
             ["agents=[{name: PPO, players: [1, 2, 3], self_play_trials: 1}]"],
-            "everybody",
+            "plays all players already",
         ),
         (["shuffle_player=true"], "did you mean 'shuffle_players'"),
         (["runner=sarl", "agent1.reset=trial"], "agent1.reset counts trials, and sarl"),

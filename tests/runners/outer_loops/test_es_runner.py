@@ -18,7 +18,7 @@ from runners.search.dims import SearchDim
 from runners.search.outer_options import ESConfig
 from runners.search.space import make_space
 from runners.views.outer_loops.es_runner import ESRunner
-from runners.views.outer_loops.hooks import Hook
+from runners.views.outer_loops.inner_loop import Hook
 
 RATE = SearchDim("learning_rate", 0.0, 1.0)
 ENTROPY = SearchDim("entropy_coeff", 0.0, 10.0)

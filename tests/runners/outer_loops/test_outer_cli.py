@@ -34,7 +34,7 @@ def searched(paxrun, tmp_path_factory):
 def test_a_search_ends_with_a_table_and_exit_code_0(searched):
     result, _ = searched
     assert result.exit_code == 0
-    for words in ("best individual", "trained again", "middle of the search"):
+    for words in ("best individual", "trained again", "mean of the search"):
         assert words in result.stdout
     assert "learning_rate" in result.stdout
     assert "2 new episodes without learning, actions sampled" in result.stdout

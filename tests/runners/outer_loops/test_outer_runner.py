@@ -12,7 +12,7 @@ import paxenv_agents
 from paxenv.single_player import SinglePlayer
 from paxenv_agents.types import Sample
 from runners.search.outer_options import ESConfig, OuterConfig
-from runners.views.outer_loops.hooks import Hook
+from runners.views.outer_loops.inner_loop import Hook
 from runners.views.outer_loops.outer_runner import OnlineRunner, OuterRunner
 
 

@@ -78,7 +78,7 @@ def test_targets_are_read_from_texts(text, target):
     ("make", "said"),
     [
         (lambda: SearchDim("x", 2.0, 1.0), "low < high"),
-        (lambda: SearchDim("x", 0.0, 1.0, "log"), "low > 0"),
+        (lambda: SearchDim("x", 0.0, 1.0, "log"), "low must be > 0"),
         (lambda: SearchDim("x", 0.5, 3, "int"), "whole"),
         (lambda: SearchDim("x", 0, 1, "cubic"), "'cubic'"),
         (lambda: SearchDim("x", scale="choice", choices=(3,)), "two different"),

@@ -1,6 +1,6 @@
 """Rollouts on the host: a Gymnasium vector environment played by a compiled agent.
 
-`HostProgram` is a `StagedProgram` of `runners.engine.program`, so the same loop,
+`HostProgram` is a `SteppedProgram` of `runners.engine.program`, so the same loop,
 checkpoints and metrics serve it. What it cannot save is the environment.
 """
 
@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 
+from paxenv import keys
 from paxenv.missing import flagged, on_host
 from paxenv_agents import structure
 from paxenv_agents.agent import Agent
@@ -22,10 +23,10 @@ from paxenv_agents.engine.lineup import Slot
 from paxenv_agents.types import MemoryState, Sample
 from runners.engine.experiment import RunState
 from runners.engine.outer import OuterState
-from runners.engine.program import Rows, StagedProgram, run_keys, with_agents
+from runners.engine.program import Rows, SteppedProgram, run_keys
 from runners.engine.rows import LATEST, WINDOW, update_row
 from runners.engine.tags import AGENTS, LANES
-from runners.session.evaluation import act_on_host, lane_keys
+from runners.session.evaluation import act_on_host
 
 _PARTS = {"reward_components": "reward_components", "log": "env"}
 
@@ -233,7 +234,7 @@ def transition(env: VectorEnv, mode: AutoresetMode, actions: np.ndarray) -> Tran
     )
 
 
-class HostProgram(StagedProgram):
+class HostProgram(SteppedProgram):
     """One agent in a vector environment.
 
     A checkpoint of it holds the agent and not the games, which are opened anew.
@@ -254,10 +255,14 @@ class HostProgram(StagedProgram):
             env: What it plays.
             seed: Of all keys, and of the environment.
             device: Where the numbers are; None: JAX's choice.
+
+        Raises:
+            ValueError: If a rollout does not split into minibatches.
         """
         self.env = env
         self._agent = agent.sized(self.num_games)
         self.num_steps = self.agent.rollout_length(self.num_games)
+        agent.check_batch(self.num_steps, self.num_games)
         self.autoreset_mode = autoreset_mode(env)
         self._seed = seed
         (run_key,) = run_keys(seed)
@@ -279,10 +284,6 @@ class HostProgram(StagedProgram):
         self._dead = np.zeros(self.num_games, bool)
         self._experience: Experience | None = None
 
-    def set_agents(self, states: dict[int, Any]) -> None:
-        """Puts another training state, leaves `[1, ...]`, in the place of the old."""
-        self.state = with_agents(self.state, jax.tree.map(jnp.copy, states))
-
     def set_agent(self, agent: Agent) -> None:
         """Puts another agent of the same training state in the place of the old."""
         self._agent = agent.sized(self.num_games)
@@ -302,20 +303,9 @@ class HostProgram(StagedProgram):
         """Environment steps of one iteration."""
         return self.num_steps * self.num_games
 
-    @property
-    def max_iterations(self) -> int:
-        """The most iterations of one call of `run`."""
-        return 1
-
-    def run(self, num_iterations: int) -> Rows:
-        """Runs both stages of one iteration."""
-        if num_iterations != 1:
-            raise ValueError(f"a call plays 1 iteration, not {num_iterations}")
-        return self.rollout() | self.update()
-
     def rollout(self) -> Rows:
         """Plays what one update learns from; returns metrics `[1, 1]`."""
-        state = _of_seed(self.state.agents[0])
+        state = self.learner
         key = _tagged(self.state.key[0], LANES, self.iteration)
         memory = self._open(state, key)
         steps = []
@@ -345,12 +335,8 @@ class HostProgram(StagedProgram):
         if self._experience is None:
             raise RuntimeError("there is nothing to learn from: call rollout() first")
         experience, self._experience = self._experience, None
-        learnt, row = _learn(self.agent, _of_seed(self.state.agents[0]), experience)
-        self.state = self.state.replace(
-            iteration=self.state.iteration + 1,
-            outer=OuterState(agents=(jax.tree.map(lambda x: x[None], learnt),)),
-        )
-        self.iteration += 1
+        learnt, row = _learn(self.agent, self.learner, experience)
+        self.end_iteration(learnt)
         return {name: x[None, None] for name, x in on_host(row).items()}
 
     def _open(self, state: Any, key: jax.Array) -> MemoryState:
@@ -359,7 +345,7 @@ class HostProgram(StagedProgram):
             return self._memory
         # A run that goes on does not see the games of its beginning again.
         self._obs, _ = self.env.reset(seed=self._seed + self.iteration)
-        lanes = lane_keys(jax.random.fold_in(key, self.num_steps), self.num_games)
+        lanes = keys.folds(jax.random.fold_in(key, self.num_steps), self.num_games)
         hidden = self.agent.init_hidden(self.num_games)
         memory = jax.vmap(self.agent.init_memory)(lanes, hidden)
         memory = self.agent.batch_reset(memory, True)
@@ -428,10 +414,6 @@ def _learn(agent: Agent, state: Any, experience: Experience) -> Any:
         experience.sample, experience.last_obs, state, experience.memory
     )
     return learnt, flagged(update_row((Slot(agent),), (report,), (learnt,)))
-
-
-def _of_seed(tree: Any) -> Any:
-    return jax.tree.map(lambda x: x[0], tree)
 
 
 def _tagged(run_key: jax.Array, tag: int, number: int) -> jax.Array:

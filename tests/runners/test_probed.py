@@ -10,7 +10,7 @@ from engine_fakes import Fixed, seated
 
 import paxenv
 from paxenv_agents import check_agent, make_agent
-from paxenv_agents.engine.probed import Probed
+from runners.session.probe import Probed
 
 ENV, PARAMS = paxenv.make("IPD-v0", num_inner_steps=4, num_outer_steps=2)
 TINY = {"hidden_sizes": (), "num_minibatches": 1}

@@ -1,0 +1,385 @@
+"""From merged settings to an `ExperimentConfig`, by its fields' types, and back."""
+
+import collections.abc
+import dataclasses
+import math
+import types
+import typing
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from paxenv import options
+from paxenv.registry import find
+from paxenv.wording import counted
+from runners.config.merging import (
+    NUM_AGENTS,
+    Layer,
+    Setting,
+    agent_index,
+    agent_keys,
+    nested,
+    runner_of,
+)
+from runners.config.schema import (
+    DEFAULT,
+    FIELDS,
+    AgentConfig,
+    ConfigError,
+    EnvConfig,
+    ExperimentConfig,
+    did_you_mean,
+)
+from runners.kinds import DEFAULT_LEARNER, READ_BY, RunnerKind
+from runners.search.options import HINTS, ESOptions
+from runners.search.outer_options import ESConfig, es_config, search_options
+
+#: Settings of one agent that may stand at the top, for the agent of `player`.
+WEIGHTS = ("model_path", "run_path")
+#: The option of a search that names what is searched, in several forms.
+TARGETS = "search_targets"
+#: What a section is, for messages.
+EXAMPLES = {
+    "env": "a name or a mapping with an id",
+    "es": "a mapping such as {strategy: Open_ES}",
+    "search": "a mapping such as {iterations: 10}",
+    "wandb": "a mapping such as {log: true}",
+    "payoff_sampler": "a mapping such as {kind: dilemma, low: -5, high: 0}",
+    "bands": "METRIC: [low, high] lines",
+}
+_TRUE = ("true", "yes", "on", "1")
+_FALSE = ("false", "no", "off", "0")
+
+
+def build(layer: Layer) -> ExperimentConfig:
+    """Returns the config that merged layers mean.
+
+    Raises:
+        ConfigError: If a value does not fit its field, or two settings contradict each
+            other.
+    """
+    layer = _with_weights(_with_agents(_with_runner(layer)))
+    data = nested({path: s for path, s in layer.items() if path != NUM_AGENTS})
+    agents = tuple(coerce(data.pop(key), AgentConfig, key) for key in agent_keys(layer))
+    if "search" in data:
+        data["search"] = _search(data["search"])
+    values = {key: coerce(value, FIELDS[key], key) for key, value in data.items()}
+    origins = {".".join(path): setting.origin for path, setting in layer.items()}
+    origins.pop("agents", None)
+    config = ExperimentConfig(**values, agents=agents, origins=origins)
+    _check_read(config)
+    return config
+
+
+def as_dict(config: ExperimentConfig) -> dict[str, Any]:
+    """Returns a config as plain data; `build` of it gives an equal config."""
+    data = {name: _plain(getattr(config, name)) for name in FIELDS}
+    data["agents"] = [_shown(agent) for agent in config.agents]
+    es = data.pop("es")
+    if config.kind.reads("es") or config.es != ESOptions():
+        data["es"] = es
+    return data
+
+
+def coerce(value: Any, annotation: Any, where: str) -> Any:
+    """Returns `value` as the type that `annotation` asks for.
+
+    Whole floats and their texts become ints (`1e6`), numbers become floats, words
+    such as `yes` become bools, lists become tuples, mappings become dataclasses. Other
+    annotations than these, unions of them and those with a rule let a value pass.
+
+    Args:
+        value: What YAML or the command line gave.
+        annotation: The type of the field.
+        where: The field's name, for messages.
+
+    Raises:
+        ConfigError: If the value does not fit; names field, value and type.
+    """
+    origin = typing.get_origin(annotation)
+    if origin is Annotated:
+        return _by_rule(coerce(value, annotation.__origin__, where), annotation, where)
+    if origin in (typing.Union, types.UnionType):
+        return _union(value, typing.get_args(annotation), where)
+    if origin is tuple:
+        return _tuple(value, typing.get_args(annotation), where)
+    if origin is collections.abc.Mapping:
+        _, each = typing.get_args(annotation)
+        given = _mapping(value, where)
+        return {key: coerce(v, each, f"{where}.{key}") for key, v in given.items()}
+    if isinstance(annotation, type) and dataclasses.is_dataclass(annotation):
+        return _section(_mapping(value, where), annotation, where)
+    if annotation is bool:
+        return _to_bool(value, where)
+    if annotation is int:
+        return _to_int(value, where)
+    if annotation is float:
+        return _to_float(value, where)
+    if annotation is str:
+        return _to_str(value, where)
+    return hashable(value)
+
+
+def hashable(value: Any) -> Any:
+    """Returns free data with tuples for lists, so that it can be hashed."""
+    if isinstance(value, list | tuple):
+        return tuple(hashable(v) for v in value)
+    if isinstance(value, dict):
+        return {key: hashable(v) for key, v in value.items()}
+    return value
+
+
+def _with_runner(layer: Layer) -> Layer:
+    """Returns the layer with `eval` read: true evaluates, false changes nothing.
+
+    Raises:
+        ConfigError: If another runner is asked for in the same place.
+    """
+    runner = runner_of(layer)
+    others = {path: setting for path, setting in layer.items() if path != ("eval",)}
+    return others if runner is None else {**others, ("runner",): runner}
+
+
+def _with_agents(layer: Layer) -> Layer:
+    """Returns the layer with a name for every agent of whom anything is said.
+
+    Raises:
+        ConfigError: If an agent is left out between others.
+    """
+    keys = agent_keys(layer)
+    last = agent_index(keys[-1]) if keys else 0
+    named = dict(layer)
+    for index in range(1, last + 1):
+        key = f"agent{index}"
+        if key not in keys and index > 1:
+            raise ConfigError(
+                f"{keys[-1]} is given, but only {counted(index - 1, 'agent')} before "
+                f"it: name {key} too"
+            )
+        if (key, "name") not in layer:
+            name = DEFAULT_LEARNER if index == 1 else _usual_opponent(layer)
+            named[key, "name"] = Setting(name, DEFAULT)
+    return named
+
+
+def _usual_opponent(layer: Layer) -> str:
+    game = layer.get(("env", "id"))
+    return find(str(game.value) if game is not None else EnvConfig.id).opponent
+
+
+def _with_weights(layer: Layer) -> Layer:
+    """Returns the layer with top-level weights moved to the agent of `player`.
+
+    Raises:
+        ConfigError: If there is no such agent, or it is given other weights beside.
+    """
+    layer = dict(layer)
+    given = {key: layer.pop((key,)) for key in WEIGHTS if (key,) in layer}
+    weights = {key: s for key, s in given.items() if s.value is not None}
+    player = layer.pop(("player",), None)
+    if not weights:
+        if player is not None and player.origin.typed and not given:
+            raise ConfigError(
+                f"player={player.value}{player.origin.said} says whose weights "
+                "model_path names, but there is no model_path"
+            )
+        return layer
+    number = 1 if player is None else coerce(player.value, int, "player")
+    if number < 1:
+        raise ConfigError(f"players are counted from 1, got player={number}")
+    key, keys = f"agent{number}", agent_keys(layer)
+    if not keys and number == 1:
+        layer[key, "name"] = Setting(DEFAULT_LEARNER, DEFAULT)
+    elif key not in keys:
+        names = [layer[k, "name"].value for k in keys] or [DEFAULT_LEARNER]
+        raise ConfigError(
+            f"model_path is for player {number}, but the agents given are {names}: "
+            f"name {key}"
+        )
+    for name, setting in weights.items():
+        own = layer.get((key, name))
+        if own is None or own.origin.height < setting.origin.height:
+            layer[key, name] = setting
+        elif own.origin.height == setting.origin.height and own.value != setting.value:
+            raise ConfigError(
+                f"{name}={setting.value}{setting.origin.said} and "
+                f"{key}.{name}={own.value}{own.origin.said} are for one agent: leave "
+                "one of them out, or say whose weights they are by player=N"
+            )
+    return layer
+
+
+def _search(value: Any) -> dict[str, Any]:
+    """Returns the options of a search, checked as a whole.
+
+    Raises:
+        ConfigError: If a value does not fit.
+    """
+    hints = {**search_options(), TARGETS: Any}
+    search = {
+        name: coerce(option, hints[name], f"search.{name}")
+        for name, option in value.items()
+    }
+    try:
+        es_config(search)
+    except (ValueError, TypeError) as error:
+        raise ConfigError(f"search: {error}") from error
+    return search
+
+
+def _check_read(config: ExperimentConfig) -> None:
+    """Raises ConfigError if a word or an option is in a section that nobody reads."""
+    for name, origin in config.origins.items():
+        section = next((part for part in name.split(".")[:2] if part in READ_BY), None)
+        if section is None or not origin.on_command_line:
+            continue
+        reader = READ_BY[section]
+        if config.kind != reader:
+            hint = _counterpart(name.split(".")[-1], config.kind)
+            raise ConfigError(
+                f"{origin}: {name} is read by `paxrun {reader.name}` alone, and this "
+                f"run is of the runner {config.runner}{hint}"
+            )
+
+
+def _counterpart(option: str, kind: RunnerKind) -> str:
+    """Returns what to write for a runner instead of another's option, if anything."""
+    holder = {"es": ESOptions, "search": ESConfig}.get(kind.section or "")
+    if holder is None or option in READ_BY:
+        return ""
+    own = options.aliases(holder).get(option, HINTS.get(option, option))
+    return f": write {kind.section}.{own}" if own in options.hints(holder) else ""
+
+
+def _section(value: Mapping[str, Any], kind: type[Any], where: str) -> Any:
+    """Returns a section of a config; one with a field `options` has others' there."""
+    hints = options.hints(kind)
+    free = typing.get_args(hints.pop("options", None))
+    described = options.described(kind).values()
+    needed = {o.name for o in described if o.default is dataclasses.MISSING}
+    if not value.keys() >= needed:
+        raise _no_mapping(value, where)
+    own: dict[str, Any] = {}
+    others: dict[str, Any] = {}
+    for key, option in value.items():
+        name = f"{where}.{key}"
+        if key in hints:
+            own[key] = coerce(option, hints[key], name)
+        elif free:
+            others[key] = coerce(option, free[1], name)
+        else:
+            raise ConfigError(
+                f"unknown key {name}{did_you_mean(key, hints)} "
+                f"Known keys: {', '.join(hints)}"
+            )
+    return kind(**own, options=others) if free else kind(**own)
+
+
+def _mapping(value: Any, where: str) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise _no_mapping(value, where)
+    return value
+
+
+def _no_mapping(value: Any, where: str) -> ConfigError:
+    what = EXAMPLES.get(where, "a mapping")
+    return ConfigError(f"{where} must be {what}, got {value!r}")
+
+
+def _by_rule(value: Any, annotation: Any, where: str) -> Any:
+    rule = options.rule_of(annotation)
+    if rule is not None and not rule.holds(value):
+        raise ConfigError(f"{where} must be {rule.claim}, got {value!r}")
+    return value
+
+
+def _union(value: Any, members: tuple[Any, ...], where: str) -> Any:
+    if value is None and type(None) in members:
+        return None
+    for member in members:
+        if type(value) is getattr(member, "__origin__", member):
+            return coerce(value, member, where)
+    errors = []
+    for member in members:
+        if member is type(None):
+            continue
+        try:
+            return coerce(value, member, where)
+        except ConfigError as error:
+            errors.append(error)
+    raise errors[0]
+
+
+def _tuple(value: Any, members: tuple[Any, ...], where: str) -> tuple[Any, ...]:
+    if not isinstance(value, list | tuple):
+        raise ConfigError(f"{where} must be a list, got {value!r}")
+    if len(members) == 2 and members[1] is Ellipsis:
+        members = (members[0],) * len(value)
+    if len(members) != len(value):
+        raise ConfigError(f"{where} must have {len(members)} entries, got {value!r}")
+    pairs = zip(value, members, strict=True)
+    return tuple(coerce(v, m, f"{where}[{i}]") for i, (v, m) in enumerate(pairs))
+
+
+def _to_bool(value: Any, where: str) -> bool:
+    if isinstance(value, bool):
+        return value
+    word = str(value).lower()
+    if word in _TRUE or word in _FALSE:
+        return word in _TRUE
+    raise ConfigError(f"{where} must be true or false, got {value!r}")
+
+
+def _to_int(value: Any, where: str) -> int:
+    number = _number(value)
+    if number is None or not math.isfinite(number) or number != int(number):
+        raise ConfigError(f"{where} must be a whole number, got {value!r}")
+    return int(number)
+
+
+def _to_float(value: Any, where: str) -> float:
+    number = _number(value)
+    if number is None or not math.isfinite(number):
+        raise ConfigError(f"{where} must be a finite number, got {value!r}")
+    return float(number)
+
+
+def _number(value: Any) -> int | float | None:
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, int | float):
+        return value
+    for kind in (int, float):
+        try:
+            return kind(value)
+        except (TypeError, ValueError):
+            pass
+    return None
+
+
+def _to_str(value: Any, where: str) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return str(value)
+    raise ConfigError(f"{where} must be a text, got {value!r}")
+
+
+def _shown(agent: AgentConfig) -> dict[str, Any]:
+    """Returns an agent as plain data, without what is usual."""
+    usual = _plain(AgentConfig(agent.name))
+    data = _plain(agent)
+    own = {k: v for k, v in data.items() if k not in usual or v != usual[k]}
+    return {"name": agent.name, **own}
+
+
+def _plain(value: Any) -> Any:
+    """Returns a value as data of YAML; options stand beside the fields of a section."""
+    if dataclasses.is_dataclass(value):
+        fields = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
+        free = fields.pop("options", {})
+        return _plain({**fields, **free})
+    if isinstance(value, Mapping):
+        return {key: _plain(v) for key, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(v) for v in value]
+    return value
