@@ -32,8 +32,9 @@ class Trained:
         evaluations: Mean returns of the evaluations, the one of the end last.
     """
 
-    def __init__(self, name, seed):
-        plan = prepare(load([name, f"seed={seed}", "num_seeds=1"]))
+    def __init__(self, name, seed, *words, enough=np.inf):
+        """Trains to the end, or until an evaluation on the way is worth `enough`."""
+        plan = prepare(load([name, f"seed={seed}", "num_seeds=1", *words]))
         program, evaluation = program_of(plan), Evaluation(plan)
         self.episodes, self.evaluations = [], []
 
@@ -49,7 +50,8 @@ class Trained:
 
         every = max(plan.config.eval_interval // plan.steps_per_iteration, 0)
         tasks = [Task(Interval(every), evaluate)] if every else []
-        Loop(program, plan.num_iterations, on_chunk=[look], tasks=tasks).run()
+        loop = Loop(program, plan.num_iterations, on_chunk=[look], tasks=tasks)
+        loop.run(stop=lambda: max(self.evaluations, default=0.0) >= enough)
         evaluate()
 
 
@@ -70,20 +72,28 @@ def test_ppo_balances_the_pole(seed):
 @pytest.mark.parametrize("seed", SEEDS)
 def test_the_best_of_dqn_balances_the_pole(seed):
     """Of evaluations of 100 greedy episodes, every 2,500 steps, the best one."""
-    trained = Trained("sarl/cartpole_dqn", seed)
+    trained = Trained("sarl/cartpole_dqn", seed, enough=475)
     print(f"DQN, seed {seed}: {trained.evaluations}")
 
     assert max(trained.evaluations) >= 475
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-def test_sac_swings_the_pendulum_up(seed):
+@pytest.mark.parametrize(
+    ("seed", "words"),
+    [
+        pytest.param(0, ("total_timesteps=10_000",), marks=pytest.mark.slow),
+        *(pytest.param(seed, (), marks=pytest.mark.full) for seed in (0, 1, 2)),
+    ],
+)
+def test_sac_swings_the_pendulum_up(seed, words):
     """100 greedy episodes; the best possible mean is about -120.
 
     Random play is paid about -1,200. The mean over the starts of 100 episodes varies by
-    about 8, so that up to -100 may be reached by chance.
+    about 8, so that up to -100 may be reached by chance. With seed 0 it was -134 after
+    6,000 steps, -137 after 8,000 and -147 after 10,000, where continuous integration
+    stops; `pytest -m full` trains as is stored.
     """
-    trained = Trained("sarl/pendulum_sac", seed)
+    trained = Trained("sarl/pendulum_sac", seed, *words)
     print(f"SAC, seed {seed}: {trained.evaluations}")
 
     assert -200 <= trained.evaluations[-1] <= -100

@@ -90,16 +90,17 @@ def learnt_values(name, length, **game):
         num_steps=num_steps,
         chunk_size=num_updates,
     )
-    state = experiment.init(jax.random.key(0), env.default_params)
+    state = jax.jit(experiment.init)(jax.random.key(0), env.default_params)
     state, _ = train_chunk(experiment, state, num_updates)
     agent, (trained,) = experiment.slots[0].agent, state.agents
     _, memory = agent.batch_init(jax.random.key(0), agent.init_hidden(1))
     memory = jax.tree.map(lambda x: x[0], memory)
+    value, policy = jax.jit(agent.value), jax.jit(agent.policy)
     values = []
     for t in range(length):
         view = jnp.int32(t % 2)
-        values.append(float(agent.value(trained, view, memory)))
-        _, _, memory = agent.policy(trained, view, memory)
+        values.append(float(value(trained, view, memory)))
+        _, _, memory = policy(trained, view, memory)
     return values
 
 

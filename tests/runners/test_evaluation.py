@@ -147,22 +147,3 @@ def test_a_match_is_the_same_on_four_devices(paxrun_apart, tmp_path):
             *("--num-devices", "4", "--exp-dir", str(tmp_path)),
         )
         assert_scores(json.loads(printed), scores[:, :num_games])
-
-
-@pytest.mark.slow
-def test_who_was_searched_meets_learners_that_begin_afresh(paxrun, tmp_path):
-    """After `evo`: what was searched stays, its opponent learns from nothing."""
-    run = tmp_path / "run"
-    words = ["evo", "--env", "IPD", "--agent1", "PPO", "--agent2", "Naive"]
-    words += ["num_inner_steps=4", "num_outer_steps=3", "num_envs=2", "popsize=4"]
-    words += ["num_generations=2", "agent1.hidden_sizes=[4]", "--save-dir", str(run)]
-    assert paxrun(*words).exit_code == 0
-    plan = prepare(config_of_run(str(run), ["num_opponents=3"]))
-    searched, learner = plan.experiment.slots
-    assert not searched.learns
-    assert learner.learns
-    first, second = plan.config.agents
-    assert first.model_path == str(run)
-    assert second.model_path is None
-    result = evaluated(paxrun, tmp_path, "--run-dir", str(run))
-    assert len(result["inner_episodes"]["player_2"]["mean"]) == 3

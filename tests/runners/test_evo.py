@@ -10,6 +10,7 @@ from paxenv_agents import weights
 from runners.config import load
 from runners.config.loader import to_yaml
 from runners.planning.plan import prepare
+from runners.session.held_out import config_of_run
 
 USAGE = 2
 TINY = (
@@ -17,17 +18,14 @@ TINY = (
     *("agent1.hidden_sizes=[4]", "agent2.num_minibatches=2", "plot=false"),
     *("es.init=agent", "es.top_k=2", "tensorboard=false"),
 )
+EVOLVED = ("evo", "ipd/gs_v_tabular", *TINY, "--popsize", "8", "--num-generations", "3")
 
 
 @pytest.fixture(scope="module")
 def finished(paxrun, tmp_path_factory):
     """Three generations of `ipd/gs_v_tabular`, two seeds; (click's result, folder)."""
     folder = tmp_path_factory.mktemp("exp") / "run"
-    result = paxrun(
-        *("evo", "ipd/gs_v_tabular", *TINY, "--popsize", "4"),
-        *("--num-generations", "3", "--save-dir", str(folder)),
-    )
-    return result, folder
+    return paxrun(*EVOLVED, "--save-dir", str(folder)), folder
 
 
 @pytest.mark.slow
@@ -43,7 +41,7 @@ def test_a_run_reports_and_saves_the_mean_and_the_best_member(finished):
     best = results["best_members"]["player_1"]
     assert len(mean["per_seed"]) == len(best["metrics"][name]["per_seed"]) == 2
     assert all(0 <= g < 3 for g in best["generation"])
-    assert results["env_steps_per_seed"] == 3 * 4 * 2 * 8
+    assert results["env_steps_per_seed"] == 3 * 8 * 2 * 8
     # The picture and its numbers are of the mean too, not of the member played last.
     last = results["metrics"]["eval/sampled/episode/reward_per_step_last/player_1"]
     curve = results["inner_episodes"]["player_1"]["mean"]
@@ -53,11 +51,14 @@ def test_a_run_reports_and_saves_the_mean_and_the_best_member(finished):
         assert record["agent"] == "PPO"
 
 
+def rows_of(folder):
+    lines = (folder / "logs" / "metrics.jsonl").read_text().splitlines()
+    return [json.loads(line) for line in lines]
+
+
 @pytest.mark.slow
 def test_rows_show_the_mean_return_of_the_population(finished):
-    _, folder = finished
-    lines = (folder / "logs" / "metrics.jsonl").read_text().splitlines()
-    rows = [json.loads(line) for line in lines]
+    rows = rows_of(finished[1])
     assert len(rows) == 6
     for row in rows:
         assert -3.0 <= row["train/player_1/fitness/mean"] <= 0.0
@@ -67,6 +68,32 @@ def test_rows_show_the_mean_return_of_the_population(finished):
             rtol=1e-5,
         )
         assert row["train/player_1/nan_members"] == 0
+
+
+@pytest.mark.slow
+def test_four_devices_split_the_population(finished, paxrun_apart, tmp_path):
+    """Eight members on four virtual devices are worth what they are on one."""
+    paxrun_apart(*EVOLVED, "--num-devices", "4", "--save-dir", str(tmp_path / "four"))
+    for one, four in zip(rows_of(finished[1]), rows_of(tmp_path / "four"), strict=True):
+        for name, value in one.items():
+            if name.startswith(("train/player_1/fitness", "episode/")):
+                assert four[name] == pytest.approx(value, rel=1e-4, abs=1e-5), name
+
+
+@pytest.mark.slow
+def test_who_was_searched_meets_learners_that_begin_afresh(finished, paxrun, tmp_path):
+    """What was searched stays, its opponent learns from nothing."""
+    run = str(finished[1])
+    plan = prepare(config_of_run(run, ["num_opponents=3"]))
+    searched, learner = plan.experiment.slots
+    assert not searched.learns
+    assert learner.learns
+    first, second = plan.config.agents
+    assert first.model_path == run
+    assert second.model_path is None
+    words = ("eval", "--run-dir", run, "--json", "--exp-dir", str(tmp_path))
+    result = json.loads(paxrun(*words).stdout)
+    assert len(result["inner_episodes"]["player_2"]["mean"]) == 2
 
 
 @pytest.mark.slow
@@ -166,20 +193,3 @@ def test_a_config_of_evolution_is_written_and_read_back(tmp_path):
     file = tmp_path / "config.yaml"
     file.write_text(to_yaml(config))
     assert load(config_file=file) == config
-
-
-@pytest.mark.slow
-def test_four_devices_split_the_population(paxrun, paxrun_apart, tmp_path):
-    """32 members on four virtual devices are worth what they are on one."""
-    rows = []
-    for devices, run in ((1, paxrun), (4, paxrun_apart)):
-        folder = tmp_path / str(devices)
-        words = [*TINY, "num_seeds=1", "popsize=32", "num_generations=3"]
-        command = ["evo", "ipd/gs_v_tabular", *words, "--num-devices", str(devices)]
-        run(*command, "--save-dir", str(folder))
-        lines = (folder / "logs" / "metrics.jsonl").read_text().splitlines()
-        rows.append([json.loads(line) for line in lines])
-    for one, four in zip(*rows, strict=True):
-        for name, value in one.items():
-            if name.startswith(("train/player_1/fitness", "episode/")):
-                assert four[name] == pytest.approx(value, rel=1e-4, abs=1e-5), name

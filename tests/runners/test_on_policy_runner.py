@@ -121,6 +121,7 @@ def test_learn_refuses_to_guess_or_to_run_less_than_an_iteration():
 
 
 @pytest.mark.slow
+@pytest.mark.fused
 def test_stages_one_by_one_give_the_same_bits_as_whole_chunks():
     """Fused = stepped, and = the methods of a loop of one's own."""
     fused, stepped, own = cart_pole(), cart_pole(), cart_pole()

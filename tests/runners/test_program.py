@@ -36,6 +36,7 @@ def dilemma(num_seeds=1):
 
 
 @pytest.mark.slow
+@pytest.mark.fused
 @pytest.mark.parametrize("make", [cart_pole, dilemma])
 def test_fused_stepped_and_single_iterations_give_the_same_bits(make):
     fused, single, stepped = (make() for _ in range(3))

@@ -52,7 +52,7 @@ def assert_ends(agents, seeds, cores, folder):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("seeds", "cores"), [(2, 1), (2, 2), (3, 2)])
+@pytest.mark.parametrize(("seeds", "cores"), [(2, 1), (3, 2)])
 @pytest.mark.parametrize("agents", RUNS, ids=lambda words: words[-1])
 def test_two_learners_of_several_seeds_end(agents, seeds, cores, tmp_path):
     assert_ends(agents, seeds, cores, tmp_path)

@@ -51,9 +51,12 @@ def run(script, num_devices, **environment):
 
 
 def start(script, num_devices, **environment):
-    program = PRELUDE + textwrap.dedent(script)
+    return started(PRELUDE + textwrap.dedent(script), str(num_devices), **environment)
+
+
+def started(program, *args, **environment):
     return subprocess.Popen(
-        [sys.executable, "-c", program, str(num_devices)],
+        [sys.executable, "-c", program, *args],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -62,9 +65,13 @@ def start(script, num_devices, **environment):
 
 
 def finished(process):
+    return json.loads(printed(process).splitlines()[-1])
+
+
+def printed(process):
     stdout, stderr = process.communicate(timeout=300)
     assert process.returncode == 0, stderr[-3000:]
-    return json.loads(stdout.splitlines()[-1])
+    return stdout
 
 
 #: Three updates, of which two processes of two devices do the same.
@@ -186,17 +193,6 @@ def test_a_layer_of_four_mebibytes_is_divided_over_the_devices(on_two):
     assert all(on_two["small"])
 
 
-@pytest.mark.slow
-def test_the_command_line_divides_a_cpu_before_jax_starts(paxrun_apart, tmp_path):
-    """Four devices on a machine that has one."""
-    printed = paxrun_apart(
-        *("sarl", "--env", "CartPole", "--num-devices", "4", "num_envs=8", "--json"),
-        *("agent1=PPO", "agent1.n_steps=16", "agent1.hidden_sizes=[8]"),
-        *("--total-timesteps", "256", "--save-dir", str(tmp_path / "run")),
-    )
-    assert json.loads(printed)["env_steps"] == 256
-
-
 def greedy_actions(path, devices):
     """Returns what the greedy policy of a run's last checkpoint does, on so many."""
     run = RunDir.open(path)
@@ -212,26 +208,47 @@ def greedy_actions(path, devices):
     return np.asarray(action).tolist()
 
 
-@pytest.mark.slow
-def test_a_run_on_four_devices_acts_the_same_on_one(paxrun, tmp_path):
-    """Its checkpoint opens on one device, and so do its weights in `eval`."""
-    path = str(tmp_path / "run")
+@pytest.fixture(scope="module")
+def of_the_command_line(tmp_path_factory):
+    """Returns a run over four devices, and what its policy does in that process.
+
+    The command line divides the CPU, before JAX starts.
+    """
+    path = str(tmp_path_factory.mktemp("exp") / "run")
     save = f"""
+    import json
     from runners.cli import cli
-    from test_training_devices import greedy_actions
     words = ["sarl", "--env", "CartPole", "num_envs=8", "num_seeds=1", "agent1=PPO"]
-    words += ["--num-devices", "4", "--total-timesteps", "20_480"]
+    words += ["--num-devices", "4", "--total-timesteps", "20_480", "--json"]
     words += ["agent1.n_steps=64", "agent1.hidden_sizes=[16]", "plot=false"]
     words += ["agent1.learning_rate=0.003", "--save-dir", {path!r}]
     cli(words, standalone_mode=False)
+    from test_training_devices import greedy_actions
     print(json.dumps(greedy_actions({path!r}, 4)))
     """
     modules = os.pathsep.join(filter(None, sys.path))
-    on_four = run(save, 4, PYTHONPATH=modules)
+    process = started(textwrap.dedent(save), PYTHONPATH=modules)
+    results, _, actions = printed(process).strip().rpartition("\n")
+    return path, json.loads(results), json.loads(actions)
+
+
+@pytest.mark.slow
+def test_the_command_line_divides_a_cpu_before_jax_starts(of_the_command_line):
+    """Four devices on a machine that has one."""
+    _, results, _ = of_the_command_line
+    assert results["env_steps"] == 20_480
+
+
+@pytest.mark.slow
+def test_a_run_on_four_devices_acts_the_same_on_one(
+    of_the_command_line, paxrun, tmp_path
+):
+    """Its checkpoint opens on one device, and so do its weights in `eval`."""
+    path, _, on_four = of_the_command_line
     assert 16 < sum(on_four) < 240
     assert greedy_actions(path, 1) == on_four
-    printed = paxrun(
+    result = paxrun(
         *("eval", "--run-dir", path, "--json"),
         *("--num-devices", "1", "--exp-dir", str(tmp_path / "exp")),
     )
-    assert json.loads(printed.stdout)["agents"] == ["PPO"]
+    assert json.loads(result.stdout)["agents"] == ["PPO"]

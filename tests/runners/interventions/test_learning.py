@@ -80,6 +80,7 @@ def assert_equal_states(a, b, names=("params", "opt_state", "timesteps")):
 
 
 @pytest.mark.slow
+@pytest.mark.fused
 def test_a_learner_is_bit_for_bit_what_it_was_when_it_stopped():
     """Four inner episodes of which two teach, and a trial of two."""
     stopped = after_a_trial("agent2.stop_after=2")
@@ -91,6 +92,7 @@ def test_a_learner_is_bit_for_bit_what_it_was_when_it_stopped():
 
 
 @pytest.mark.slow
+@pytest.mark.fused
 def test_a_drawn_learning_rate_equals_a_configured_one():
     """A draw from [eta, eta] is a run with eta; the sign is the learner's."""
     drawn = after_a_trial("agent2.sample.learning_rate={log_uniform: [0.05, 0.05]}")
