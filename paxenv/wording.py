@@ -1,9 +1,12 @@
 """How many of something, in words, and lists that a message can hold."""
 
-from collections.abc import Iterable
+import itertools
+from collections.abc import Iterable, Sequence
 
 #: Most entries that one message names.
 MOST_NAMED = 8
+#: Fewest equal neighbours that are written as one.
+FEWEST_GROUPED = 4
 
 
 def counted(number: int, what: str) -> str:
@@ -31,3 +34,13 @@ def listed(entries: Iterable[object]) -> str:
     more = len(every) - MOST_NAMED
     rest = [f"and {more} more"] if more > 0 else []
     return "; ".join([*every[:MOST_NAMED], *rest])
+
+
+def grouped(names: Sequence[str]) -> list[str]:
+    """Returns names in which four or more equal neighbours are one, as `4xPPO`."""
+    runs = [(name, len(list(same))) for name, same in itertools.groupby(names)]
+    return [
+        word
+        for name, n in runs
+        for word in ([f"{n}x{name}"] if n >= FEWEST_GROUPED else [name] * n)
+    ]

@@ -336,6 +336,20 @@ class ExperimentConfig:
     save_dir: str | None = option(
         None, "The run directory itself, instead of a new one under `exp_dir`."
     )
+    search: Mapping[str, Any] = option(
+        help="With `es`, the options of `runners.search.outer_options.ESConfig` that "
+        "are not settings of the run. `total_timesteps` is the budget of an individual "
+        "where `num_steps_per_iteration` is left out.",
+        factory=dict,
+        page="outer_loops.md",
+    )
+    wandb: WandbConfig = option(
+        help="Weights & Biases: `log`, `mode`, `project`, `entity`, `group`, `tags`, "
+        "`name`.",
+        factory=WandbConfig,
+        page="logging.md",
+    )
+    # A scalar is last, so that a file that was cut off between two lines lacks it.
     tensorboard: bool = option(
         True, "Whether metrics are also written for TensorBoard."
     )
@@ -344,19 +358,6 @@ class ExperimentConfig:
         "Whether every seed is shown separately: in TensorBoard beside the means over "
         "seeds, at Weights & Biases instead of them.",
         page="logging.md",
-    )
-    wandb: WandbConfig = option(
-        help="Weights & Biases: `log`, `mode`, `project`, `entity`, `group`, `tags`, "
-        "`name`.",
-        factory=WandbConfig,
-        page="logging.md",
-    )
-    search: Mapping[str, Any] = option(
-        help="With `es`, the options of `runners.search.outer_options.ESConfig` that "
-        "are not settings of the run. `total_timesteps` is the budget of an individual "
-        "where `num_steps_per_iteration` is left out.",
-        factory=dict,
-        page="outer_loops.md",
     )
     origins: Mapping[str, Origin] = dataclasses.field(
         default_factory=dict, compare=False, repr=False

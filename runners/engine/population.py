@@ -58,7 +58,7 @@ def _used(agent: Agent) -> tuple[bool, ...]:
     used = tuple(v in needed for v in traced.invars[: len(leaves)])
     if not any(used):
         raise ValueError(
-            f"{type(agent).__name__} has no parameters that its actions depend on: "
+            f"the actions of {type(agent).__name__} depend on no parameters, so "
             "evolution has nothing to search"
         )
     return used

@@ -7,12 +7,13 @@ from typing import Any
 import jax
 
 from paxenv.registry import GameSpec, find
-from paxenv.wording import counted
+from paxenv.wording import counted, grouped
 from paxenv_agents.engine.lineup import Slot
 from runners.config import AgentConfig, ConfigError, ExperimentConfig
 from runners.engine.experiment import Experiment
 from runners.engine.outer import Frozen, Gradient, OuterOptimiser
 from runners.engine.placement import make_mesh
+from runners.engine.population import used_by_policy
 from runners.planning import evolution, saved, seating
 from runners.planning.game import make_game, one_player_game, payoff_sampler, shuffled
 from runners.search.outer_options import es_config
@@ -115,7 +116,7 @@ class Plan:
     def title(self) -> str:
         """The game and who plays it, in one line."""
         game = self.game.id.removeprefix("pax/").partition("-v")[0]
-        return f"{game}: {' v '.join(self.names)}"
+        return f"{game}: {' v '.join(grouped(self.names))}"
 
 
 def prepare(config: ExperimentConfig) -> Plan:
@@ -148,6 +149,7 @@ def prepare(config: ExperimentConfig) -> Plan:
         for seat, slot in zip(seats, slots, strict=False)
     ]
     _check_learns(config, slots)
+    _check_searched(config, slots)
     experiment = Experiment(
         env=env,
         slots=tuple(slots),
@@ -315,10 +317,24 @@ def _refuse(
 def _check_learns(config: ExperimentConfig, slots: Sequence[Slot]) -> None:
     """Raises ConfigError if nobody learns who should."""
     if config.kind.needs_a_learner and not any(slot.learns for slot in slots):
+        players = [agent.name for agent in config.agents]
         raise ConfigError(
-            f"nobody learns in {' v '.join(a.name for a in config.agents)}: `paxrun "
+            f"nobody learns in {' v '.join(grouped(players))}: `paxrun "
             "eval` plays agents without training"
         )
+
+
+def _check_searched(config: ExperimentConfig, slots: Sequence[Slot]) -> None:
+    """Raises ConfigError if an agent is searched that has no parameters to search."""
+    if not config.kind.evolves:
+        return
+    for i, (agent, slot) in enumerate(zip(config.agents, slots, strict=True), start=1):
+        if agent.es is None:
+            continue
+        try:
+            used_by_policy(slot.agent)
+        except ValueError as error:
+            raise ConfigError(f"agent{i}={agent.name}: {error}") from error
 
 
 def _mesh(config: ExperimentConfig) -> Any:
@@ -349,7 +365,8 @@ def _custom_name(game: GameSpec, agents: tuple[AgentConfig, ...]) -> str:
     # A family of its own: exp/IPD and exp/ipd, that of stored experiments, are the same
     # folder where case does not count.
     stem = game.id.removeprefix("pax/").partition("-v")[0]
-    return f"custom/{stem}/{'_v_'.join(agent.name for agent in agents)}"
+    players = grouped([agent.name for agent in agents])
+    return f"custom/{stem}/{'_v_'.join(players)}"
 
 
 def _check_outer(config: ExperimentConfig, experiment: Experiment, params: Any) -> None:

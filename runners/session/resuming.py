@@ -8,6 +8,7 @@ from typing import Any
 
 from paxenv.paths import local_path
 from runners.config import ConfigError, ExperimentConfig, as_dict, load
+from runners.config.reading import parse
 from runners.engine.devices import ensure_devices
 from runners.planning.plan import Plan, prepare
 from runners.storage.checkpoints import settings
@@ -37,9 +38,10 @@ def plan_of_run(path: str | Path) -> tuple[Plan, RunDir]:
         ConfigError: If it is none of these, or its config cannot be read.
     """
     run = _run_of(local_path(path))
-    if not run.config.read_bytes().endswith(b"\n"):
+    text = run.config.read_bytes()
+    config = load(config_file=run.config) if text.endswith(b"\n") else None
+    if config is None or _lacks_its_end(text, config):
         raise ConfigError(f"{run.config} is cut off: the run cannot go on without it")
-    config = load(config_file=run.config)
     _mend(run, config)
     if config.num_devices > 1:
         ensure_devices(config.num_devices)
@@ -142,6 +144,15 @@ def _mend(run: RunDir, config: ExperimentConfig) -> None:
         warnings.warn(f"{error}: it is written anew", stacklevel=2)
         run.meta_path.unlink()
         run.describe(config, run.argv)
+
+
+def _lacks_its_end(text: bytes, config: ExperimentConfig) -> bool:
+    """Whether the last settings of a config are missing in its file.
+
+    Such a file was cut off between two lines, and would leave them to their defaults.
+    """
+    written, every = list(parse(text.decode(), "config.yaml")), list(as_dict(config))
+    return len(written) < len(every) and written == every[: len(written)]
 
 
 def _empty(path: Path) -> None:

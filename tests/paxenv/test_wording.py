@@ -2,7 +2,7 @@
 
 import pytest
 
-from paxenv.wording import counted
+from paxenv.wording import counted, grouped
 
 
 @pytest.mark.parametrize(
@@ -19,3 +19,9 @@ from paxenv.wording import counted
 )
 def test_one_thing_is_singular_and_many_are_plural(number, what, expected):
     assert counted(number, what) == expected
+
+
+def test_many_equal_neighbours_are_written_once():
+    assert grouped(["PPO", *["Random"] * 11]) == ["PPO", "11xRandom"]
+    few = ["PPO", "PPO", "Random", "Random", "Random", "PPO"]
+    assert grouped(few) == few

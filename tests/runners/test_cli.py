@@ -248,6 +248,10 @@ def test_a_payoff_for_a_game_without_one_is_refused(paxrun, tmp_path):
         ),
         (["eval", "env.continuation_prob=x"], "env.continuation_prob must be"),
         (["describe", "IPD", "colour=red"], "has no option 'colour'"),
+        (
+            ["evo", "--agent1", "TitForTat", "--agent2", "Grim"],
+            "agent1=TitForTat: the actions of MemoryOne depend on no parameters",
+        ),
         (["play", "IPD", "--against", "Grimm"], "did you mean Grim"),
         (["play", "IPD", "--player", "3"], "player must be in 1 to 2, got 3"),
         (["config", "show", "ipd/nothing"], "there is no experiment"),

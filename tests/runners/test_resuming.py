@@ -5,7 +5,7 @@ import warnings
 import pytest
 
 from runners.config import ConfigError, load
-from runners.session.resuming import start
+from runners.session.resuming import plan_of_run, start
 from runners.storage.checkpoints.files import CheckpointError
 from runners.storage.run_dir import RunDir
 
@@ -85,3 +85,18 @@ def test_a_new_budget_is_said_and_kept(begun):
     with pytest.warns(UserWarning, match="goes on with total_timesteps is 123000, was"):
         start(longer, resume=True, overwrite=False)
     assert load(config_file=RunDir(begun).config).total_timesteps == 123_000
+
+
+def test_a_config_that_was_cut_off_anywhere_is_refused(begun):
+    """A file that ends between two lines says nothing of what it has lost."""
+    whole = RunDir(begun).config.read_bytes()
+    lines = whole.splitlines(keepends=True)
+    assert len(lines) > 20
+    cuts = [b"".join(lines[:n]) for n in range(len(lines))]
+    for cut in [*cuts, whole[:-1], whole[: len(whole) // 2]]:
+        RunDir(begun).config.write_bytes(cut)
+        with pytest.raises(ConfigError, match=r"config\.yaml"):
+            plan_of_run(begun)
+    RunDir(begun).config.write_bytes(whole)
+    plan, _ = plan_of_run(begun)
+    assert plan.config.agents[0].options["learning_rate"] == 0.5
