@@ -59,7 +59,7 @@ class Played(NamedTuple):
 
     Attributes:
         play: The trial, rollout or generation, with a leading axis `[opponents]` except
-            for the states of slots that share one.
+            for the training states of slots without `per_opponent`.
         outer: The outer optimiser's state after `ask`.
     """
 

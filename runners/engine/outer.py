@@ -107,8 +107,8 @@ class Gradient(OuterOptimiser[OuterState, Trial | Rollout]):
             key: Not used: learners draw from the keys in their own states.
             outer: The state before the trial.
             lineup: The game and its slots.
-            trial: The play, with a leading axis `[opponents]` except for the states of
-                slots that share one.
+            trial: The play, with a leading axis `[opponents]` except for the training
+                states of slots without `per_opponent`.
         """
         del key
         agents, stats = [], []

@@ -50,7 +50,7 @@ def evaluation_key(
     Args:
         run_key: The run's key of one seed; only folded.
         env_steps: Environment steps before the evaluation; None: the one at the end of
-            the run. The key depends on this number alone.
+            the run. The key depends only on the run and this number.
     """
     key = jax.random.fold_in(run_key, EVALUATION)
     if env_steps is None:

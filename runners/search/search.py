@@ -199,13 +199,13 @@ class Search:
     ) -> tuple[SearchState, Stats]:
         """Returns (state, statistics) after a generation.
 
-        A member whose fitness is not finite counts as the worst of the others; if all
-        are, nothing is learnt from the generation.
+        A member whose fitness is not finite counts as the worst of the others; if no
+        fitness is finite, the search learns nothing from the generation.
 
         Args:
             key: Consumed by strategies that draw here.
             state: The state after `ask`.
-            members: What `ask` returned.
+            members: The members that `ask` returned.
             fitness: `[population]`, larger is better.
         """
         solution = jax.tree.map(lambda x: x[0], members)

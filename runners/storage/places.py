@@ -32,7 +32,7 @@ except ImportError:  # Windows
 LOCK = ".lock"
 #: Seconds between two signs of life of a lock.
 BEAT = 10.0
-#: Seconds without a sign of life after which a holder on another machine is dead.
+#: Seconds without a sign of life after which a holder that cannot be checked is dead.
 DEAD_AFTER = 60.0
 #: Bytes that are written to check for free space.
 PROBE = 4096

@@ -60,7 +60,7 @@ def _alone(
 
 
 class OnPolicyRunner:
-    """Trains one agent: roll out, update, log and save.
+    """Trains one agent by rollouts and updates, with logs and checkpoints.
 
     Without callbacks between the stages many iterations are one compiled call; with
     them each stage is a call. The numbers are the same.
