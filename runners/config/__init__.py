@@ -1,4 +1,4 @@
-"""Experiments as data: YAML, overrides and options into frozen dataclasses."""
+"""Experiments as data: YAML, overrides and options become frozen dataclasses."""
 
 from runners.config.building import as_dict
 from runners.config.loader import (

@@ -1,4 +1,4 @@
-"""From merged settings to an `ExperimentConfig`, by its fields' types, and back."""
+"""Builds an `ExperimentConfig` from merged settings, by its fields' types, and back."""
 
 import collections.abc
 import dataclasses
@@ -33,11 +33,11 @@ from runners.kinds import DEFAULT_LEARNER, READ_BY, RunnerKind
 from runners.search.options import HINTS, ESOptions
 from runners.search.outer_options import ESConfig, es_config, search_options
 
-#: Settings of one agent that may stand at the top, for the agent of `player`.
+#: Settings of one agent that may stand at the top level, for the agent of `player`.
 WEIGHTS = ("model_path", "run_path")
-#: The option of a search that names what is searched, in several forms.
+#: The option of a search that holds its targets, in several forms.
 TARGETS = "search_targets"
-#: What a section is, for messages.
+#: Examples of sections, for messages.
 EXAMPLES = {
     "env": "a name or a mapping with an id",
     "es": "a mapping such as {strategy: Open_ES}",
@@ -51,7 +51,7 @@ _FALSE = ("false", "no", "off", "0")
 
 
 def build(layer: Layer) -> ExperimentConfig:
-    """Returns the config that merged layers mean.
+    """Returns the config of merged layers.
 
     Raises:
         ConfigError: If a value does not fit its field, or two settings contradict each
@@ -71,7 +71,7 @@ def build(layer: Layer) -> ExperimentConfig:
 
 
 def as_dict(config: ExperimentConfig) -> dict[str, Any]:
-    """Returns a config as plain data; `build` of it gives an equal config."""
+    """Returns a config as plain data, from which `build` makes an equal config."""
     data = {name: _plain(getattr(config, name)) for name in FIELDS}
     data["agents"] = [_shown(agent) for agent in config.agents]
     es = data.pop("es")
@@ -88,7 +88,7 @@ def coerce(value: Any, annotation: Any, where: str) -> Any:
     annotations than these, unions of them and those with a rule let a value pass.
 
     Args:
-        value: What YAML or the command line gave.
+        value: A value of YAML or of the command line.
         annotation: The type of the field.
         where: The field's name, for messages.
 
@@ -140,7 +140,7 @@ def _with_runner(layer: Layer) -> Layer:
 
 
 def _with_agents(layer: Layer) -> Layer:
-    """Returns the layer with a name for every agent of whom anything is said.
+    """Returns the layer with a name for every agent that has a setting.
 
     Raises:
         ConfigError: If an agent is left out between others.
@@ -170,7 +170,7 @@ def _with_weights(layer: Layer) -> Layer:
     """Returns the layer with top-level weights moved to the agent of `player`.
 
     Raises:
-        ConfigError: If there is no such agent, or it is given other weights beside.
+        ConfigError: If there is no such agent, or it has other weights already.
     """
     layer = dict(layer)
     given = {key: layer.pop((key,)) for key in WEIGHTS if (key,) in layer}
@@ -227,7 +227,7 @@ def _search(value: Any) -> dict[str, Any]:
 
 
 def _check_read(config: ExperimentConfig) -> None:
-    """Raises ConfigError if a word or an option is in a section that nobody reads."""
+    """Raises ConfigError for words and options in sections that the runner ignores."""
     for name, origin in config.origins.items():
         section = next((part for part in name.split(".")[:2] if part in READ_BY), None)
         if section is None or not origin.on_command_line:
@@ -242,7 +242,7 @@ def _check_read(config: ExperimentConfig) -> None:
 
 
 def _counterpart(option: str, kind: RunnerKind) -> str:
-    """Returns what to write for a runner instead of another's option, if anything."""
+    """Returns the end of a message: a runner's own option of that meaning, if any."""
     holder = {"es": ESOptions, "search": ESConfig}.get(kind.section or "")
     if holder is None or option in READ_BY:
         return ""
@@ -251,7 +251,7 @@ def _counterpart(option: str, kind: RunnerKind) -> str:
 
 
 def _section(value: Mapping[str, Any], kind: type[Any], where: str) -> Any:
-    """Returns a section of a config; one with a field `options` has others' there."""
+    """Returns a section of a config; a field `options` takes all keys of no field."""
     hints = options.hints(kind)
     free = typing.get_args(hints.pop("options", None))
     described = options.described(kind).values()
@@ -365,7 +365,7 @@ def _to_str(value: Any, where: str) -> str:
 
 
 def _shown(agent: AgentConfig) -> dict[str, Any]:
-    """Returns an agent as plain data, without what is usual."""
+    """Returns an agent as plain data, without its defaults."""
     usual = _plain(AgentConfig(agent.name))
     data = _plain(agent)
     own = {k: v for k, v in data.items() if k not in usual or v != usual[k]}

@@ -1,4 +1,4 @@
-"""From names, files, overrides and options to one `ExperimentConfig`."""
+"""Reads names, files, overrides and options into one `ExperimentConfig`."""
 
 import dataclasses
 import importlib.resources
@@ -26,18 +26,18 @@ from runners.config.schema import ConfigError, EnvConfig, ExperimentConfig, Orig
 from runners.kinds import KINDS
 
 DEFAULT_EXPERIMENT = "ipd/ppo_v_tft"
-#: Where the user's own experiments lie, which shadow the packaged ones.
+#: The folder of the user's own experiments, which shadow the packaged ones.
 LOCAL_FOLDER = Path("conf") / "experiment"
 
 
 class Document(NamedTuple):
-    """A file with what it extends: what it says, and what makes it small."""
+    """The settings of a file, and those of its small size."""
 
     says: Layer
     small: Layer = {}
 
     def on_top_of(self, base: "Document") -> "Document":
-        """Returns it as what extends `base`."""
+        """Returns the document as one that extends `base`."""
         says = inherited(base.says, self.says)
         return Document(says, merge(base.small, self.small))
 
@@ -48,12 +48,12 @@ def load(
     config_file: str | Path | Sequence[str | Path] | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> ExperimentConfig:
-    """Returns the config that a command line means.
+    """Returns the config of a command line.
 
     Defaults < stored experiment < config file < `KEY=VALUE` < options; the small sizes
     of an experiment or a file lie right above it, if they are asked for. Without an
-    experiment and a file, the default experiment stands, unless another game is asked
-    for: then that game's own defaults.
+    experiment and a file, the default experiment is taken, or, if another game is asked
+    for, that game's own defaults.
 
     Args:
         words: `[EXPERIMENT] [KEY=VALUE ...]`.
@@ -87,12 +87,12 @@ def load_on_run(
 ) -> ExperimentConfig:
     """Returns the config of a run with words and options on top.
 
-    The settings of the run's agents go with these agents, as those of a stored
-    experiment do.
+    If an agent is replaced by another, the settings that the run gave to the former are
+    dropped, as those of a stored experiment are.
 
     Args:
         path: The run's `config.yaml`.
-        changes: Settings by key that the run itself brings along.
+        changes: Settings by key that replace those of the run.
         words: `[KEY=VALUE ...]`.
         options: Settings by key, as in `load`.
 
@@ -112,11 +112,11 @@ def load_on_run(
 
 
 def load_record(data: Mapping[str, Any], place: str) -> ExperimentConfig:
-    """Returns the config that was written down as plain data, as `as_dict` gives it.
+    """Returns the config of plain data that `as_dict` returned.
 
     Args:
         data: The whole config.
-        place: Where it was found, for messages.
+        place: The place where the data was found, for messages.
 
     Raises:
         ConfigError: If a value does not fit its field.
@@ -148,12 +148,12 @@ def experiment_names() -> tuple[str, ...]:
 
 
 def to_yaml(config: ExperimentConfig) -> str:
-    """Returns a config as YAML; `--config` of it gives an equal config."""
+    """Returns a config as YAML, from which `--config` reads an equal config."""
     return dump(as_dict(config))
 
 
 def origin_lines(config: ExperimentConfig) -> list[str]:
-    """Returns every setting as `KEY=VALUE`, and where it was written.
+    """Returns every setting as `KEY=VALUE`, with the place where it was written.
 
     The values are those of `to_yaml`; `config.origin("agent1.gamma")` is the place of
     one of them.
@@ -194,10 +194,10 @@ def _option(key: str, value: Any) -> str:
 
 
 def _merged(documents: Sequence[Document], command: Layer) -> Layer:
-    """Returns documents on one another, and the command line on top of them.
+    """Returns the merged documents with the command line on top.
 
     Raises:
-        ConfigError: If the small size is asked for, and there is none.
+        ConfigError: If the small size is asked for and no document has one.
     """
     layers = (*(document.says for document in documents), command)
     wanted = [layer[QUICK].value for layer in layers if QUICK in layer]
@@ -243,7 +243,7 @@ def _experiment(name: str, seen: tuple[str, ...] = ()) -> Document:
 def _extended(
     data: Any, origin: Origin, seen: tuple[str, ...] = ()
 ) -> tuple[Document, Document]:
-    """Returns what a document extends, and what it says itself."""
+    """Returns the experiment that a document extends, and its own settings."""
     if not isinstance(data, dict):
         return Document({}), Document(read(data, origin))
     data = dict(data)
@@ -259,7 +259,7 @@ def _extended(
 
 
 def _file(path: Path) -> list[Document]:
-    """Returns what a file extends, if anything, and what it says itself."""
+    """Returns the experiment that a file extends, if any, and its own settings."""
     origin = Origin("file", f"--config {path}")
     parents, own = _extended(parse(_text(path), str(path)), origin)
     own.says.setdefault(NAME, Setting(path.stem, origin))
@@ -279,7 +279,7 @@ def _text(path: Path) -> str:
 
 
 def _implied(command: Layer) -> Document:
-    """Returns what stands where no experiment is named."""
+    """Returns the document that is used where no experiment is named."""
     runner, game = command.get(("runner",)), command.get(("env", "id"))
     kind = None if runner is None else KINDS.get(runner.value)
     if kind is not None and kind.base is not None:

@@ -1,10 +1,10 @@
-"""Settings, and how layers of them lie on one another: the one rule of docs/config.md.
+"""Settings, and the merge of layers of them, by the rule of docs/config.md.
 
-A layer is what one file, one word or one option says. Of two layers the higher one
-wins, setting by setting. What is named anew, an agent or an evolution strategy, comes
-without the settings that a stored experiment gave to another; what the user wrote
-stays. Where game, agents or runner differ, what the lower layer states of itself does
-not hold.
+A layer holds the settings of one file, one word or one option. The higher of two layers
+wins, setting by setting. If an agent or an evolution strategy is replaced by another,
+the settings that a stored experiment gave to the former are dropped; settings of the
+user stay. If the game, the agents or the runner differ, the description and the
+expected results of the lower layer are dropped.
 """
 
 import re
@@ -19,37 +19,37 @@ from runners.search.options import SHARED
 
 
 class Setting(NamedTuple):
-    """One value, and where it was written."""
+    """One value, and the place where it was written."""
 
     value: Any
     origin: Origin
 
 
-#: Where a setting stands, such as `("agent1", "gamma")`.
+#: The keys that lead to a setting, such as `("agent1", "gamma")`.
 Path = tuple[str, ...]
 Layer = dict[Path, Setting]
 
 AGENT_KEY = re.compile(r"^agent([1-9][0-9]*)$")
-#: How many agents a list named. The entries are those of `agent1`, `agent2`, ...
+#: The number of agents in a list. Its entries are settings of `agent1`, `agent2`, ...
 NUM_AGENTS: Path = ("agents",)
 #: Whether the small size is wanted.
 QUICK: Path = ("quick",)
 NAME: Path = ("name",)
 LENGTH: Path = ("total_timesteps",)
-#: Other settings that say how long a run is.
+#: Other settings of the length of a run.
 LENGTHS: tuple[Path, ...] = (
     ("es", "num_generations"),
     ("search", "num_steps_per_iteration"),
 )
-#: What an experiment says of itself.
+#: Settings that describe an experiment and its expected results.
 CLAIMS = ("description", "expected", "source", "bands")
-#: Settings of a game that say how much is played, not what.
+#: Settings of a game that change its length, not its rules.
 SIZES = ("num_inner_steps", "num_outer_steps")
-#: Settings of an agent that say where it starts, not what it is.
+#: Settings of an agent that choose its first weights, not its algorithm.
 STARTS = ("model_path", "run_path")
-#: Settings that say what is played, beside the agents.
+#: Settings of the game that is played, without its agents.
 PLAYED = ("env", "payoff_sampler", "shuffle_players")
-#: What the name of a run adds to that of the experiment that it departs from.
+#: In the name of a run: between its experiment and a word for each change of it.
 SIGN = "+"
 OTHER_NAME = Origin("default", "the experiment, and what differs from it")
 
@@ -94,9 +94,9 @@ def on_top(base: Layer, layer: Layer) -> Layer:
 def merge(base: Layer, layer: Layer) -> Layer:
     """Returns `base` with `layer` on top, by the rule.
 
-    A list of agents names every agent anew, and so does another name one agent: of what
-    lies below, only what the user wrote remains. The last word on how long a run is
-    stands.
+    A list of agents replaces every agent, and another name replaces one agent: of the
+    settings of a replaced agent in `base`, only those of the user stay. A new
+    `total_timesteps` replaces all settings of a run's length.
 
     Raises:
         ConfigError: If the user wrote settings of an agent beyond a list of them.
@@ -125,7 +125,7 @@ def merge(base: Layer, layer: Layer) -> Layer:
 
 
 def command_line(layers: Iterable[Layer]) -> Layer:
-    """Returns the layer of all words and options; of one setting the last one stands.
+    """Returns the layer of all words and options; the last value of a setting wins.
 
     Raises:
         ConfigError: If two of them contradict each other.
@@ -152,12 +152,12 @@ def agent_keys(layer: Layer) -> list[str]:
 
 
 def agent_index(key: str) -> int:
-    """Returns the place of `agent1`, from 1."""
+    """Returns the number in a key such as `agent1`, from 1."""
     return int(key.removeprefix("agent"))
 
 
 def runner_of(layer: Layer) -> Setting | None:
-    """Returns the runner that a layer asks for; `eval: true` asks for that of its name.
+    """Returns the runner that a layer asks for; `eval: true` asks for `eval`.
 
     Raises:
         ConfigError: If another runner is asked for in the same place.
@@ -177,14 +177,15 @@ def runner_of(layer: Layer) -> Setting | None:
 
 
 def experiment_of(name: str) -> str:
-    """Returns the experiment that a run's name says it is of, or departs from."""
+    """Returns the stored experiment in a run's name, before any `+`."""
     return name.partition(SIGN)[0]
 
 
 def inherited(base: Layer, layer: Layer) -> Layer:
     """Returns `base` with `layer` on top, as an experiment of its own.
 
-    What the base says of itself is left out where game, agents or runner differ.
+    The description and the expected results of `base` are left out if the game, the
+    agents or the runner differ.
     """
     merged = merge(base, layer)
     return _without_claims(merged, base) if departures(base, merged) else merged
@@ -193,8 +194,8 @@ def inherited(base: Layer, layer: Layer) -> Layer:
 def changed(base: Layer, layer: Layer) -> Layer:
     """Returns an experiment with `layer` on top, as a run of it.
 
-    One with another game, other agents or another runner has a name that says so, and
-    states nothing.
+    If the game, the agents or the runner differ, its name says so, and it has neither
+    a description nor expected results.
     """
     merged = merge(base, layer)
     differ = departures(base, merged)
@@ -208,9 +209,9 @@ def changed(base: Layer, layer: Layer) -> Layer:
 
 
 def nobody_asked(base: Layer, whole: Layer) -> Layer:
-    """Returns a run of the default experiment, which nobody asked for.
+    """Returns a run of the default experiment where none was named.
 
-    Other players make another experiment, which is named after them.
+    With other agents it loses the experiment's name, and is named after its agents.
     """
     name = whole.get(NAME)
     if name is None or name == base.get(NAME) or name.origin.typed:
@@ -221,10 +222,10 @@ def nobody_asked(base: Layer, whole: Layer) -> Layer:
 
 
 def departures(base: Layer, layer: Layer) -> tuple[str, ...]:
-    """Returns in what the game, the agents or the runner differ, in a word each.
+    """Returns a word for each of game, agents and runner that differs.
 
-    Those are a game's name, `payoff` or another option of it, `agent1` and so on, and
-    the runner's name.
+    The words are a game's name, `payoff` or another of its options, `agent1` and so on,
+    and the runner's name.
     """
     if not any(path[0] in PLAYED or AGENT_KEY.match(path[0]) for path in base):
         return ()
@@ -237,7 +238,7 @@ def departures(base: Layer, layer: Layer) -> tuple[str, ...]:
 
 
 def _differ(base: Layer, layer: Layer, *path: str) -> bool:
-    """Whether a layer names another agent or another strategy than the one below."""
+    """Whether a layer names another agent or another strategy than `base`."""
     before, after = base.get(path), layer.get(path)
     if before is None or after is None or before.value == after.value:
         return False
@@ -282,7 +283,7 @@ def _names(layer: Layer) -> list[Any]:
 
 
 def _played(layer: Layer) -> dict[str, Any]:
-    """Returns what is played and by whom, as plain data."""
+    """Returns the game and its agents as plain data."""
     data = nested(layer)
     game = data.get("env", {})
     played: dict[str, Any] = {"game": _game(game.get("id", EnvConfig.id))}
@@ -300,7 +301,7 @@ def _game(id: Any) -> str:
 
 
 def _without_claims(merged: Layer, base: Layer) -> Layer:
-    """Returns a layer without what the base said of itself."""
+    """Returns a layer without the description and the expected results of `base`."""
     return {
         path: setting
         for path, setting in merged.items()

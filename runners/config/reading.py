@@ -1,4 +1,4 @@
-"""What a file, a word or an option says: settings under the names of their fields.
+"""Reads files, words and options into settings under the names of their fields.
 
 YAML is read as users expect it: `1e7` is a number, `no` a word, `010` ten. A word is
 `KEY=VALUE`, with the leading `+` or `++` of Hydra allowed.
@@ -93,7 +93,7 @@ def parse(text: str, origin: str) -> Any:
 
     Args:
         text: The document.
-        origin: Where it comes from, for messages.
+        origin: The source of the text, for messages.
 
     Raises:
         ConfigError: If it is not YAML, or a mapping holds one key twice.
@@ -108,7 +108,7 @@ def parse(text: str, origin: str) -> Any:
 
 
 def dump(data: Any) -> str:
-    """Returns data as YAML that `parse` reads back to an equal value."""
+    """Returns data as YAML, from which `parse` reads an equal value."""
     return yaml.dump(
         data, Dumper=_Dumper, sort_keys=False, width=88, default_flow_style=None
     )
@@ -120,7 +120,7 @@ def flow(value: Any) -> str:
     return text.removesuffix("\n").removesuffix("\n...")
 
 
-#: Options of a game that stand without `env`, and what else they are called.
+#: Options of a game that may stand without `env`, with their other names.
 GAME_OPTIONS = {
     "env_id": "id",
     "payoff": "payoff",
@@ -131,7 +131,7 @@ GAME_OPTIONS = {
 
 
 def _short_names() -> dict[str, Path]:
-    """Returns the setting that each other name at the top stands for."""
+    """Returns the setting for each other name that may stand at the top level."""
     short: dict[str, Path] = {name: ("env", own) for name, own in GAME_OPTIONS.items()}
     short |= {name: (own,) for name, own in options.aliases(ExperimentConfig).items()}
     for option in options.described(ESOptions).values():
@@ -142,13 +142,13 @@ def _short_names() -> dict[str, Path]:
 
 
 SHORT = _short_names()
-#: By section, the option that a name in it means; raises ValueError if there is none.
+#: By section, a function from a name to its option; ValueError if there is none.
 OWN_NAMES: dict[str, Callable[[str], str]] = {
     "env": lambda name: GAME_OPTIONS.get(name, name),
     "es": lambda name: next(iter(renamed({name: None}, "es"))),
     "search": search_key,
 }
-#: What to write instead of settings that users of other packages know.
+#: Replacements of settings that users of other packages know.
 HINTS = {
     "train_iters": "total_timesteps, counted in environment steps",
     "num_iters": "total_timesteps, counted in environment steps",
@@ -169,7 +169,7 @@ _KNOWN += ["agent1", "agent2"]
 
 
 def _texts() -> set[Path]:
-    """Returns the settings that are texts, whatever they look like."""
+    """Returns the settings that are texts, even where they look like numbers."""
     hints = {(name,): hint for name, hint in FIELDS.items()}
     hints |= {("wandb", name): h for name, h in options.hints(WandbConfig).items()}
     return {
@@ -188,8 +188,8 @@ def read(data: Any, origin: Origin) -> Layer:
     Aliases are resolved and shorthands spelt out.
 
     Args:
-        data: What it holds.
-        origin: Where it was written.
+        data: Its content.
+        origin: The place where it was written.
 
     Raises:
         ConfigError: If a key is unknown, a setting is given twice under two names, or a
@@ -216,7 +216,7 @@ def read(data: Any, origin: Origin) -> Layer:
 
 
 class Words(NamedTuple):
-    """What the words after a command mean.
+    """The meaning of the words after a command.
 
     Attributes:
         experiment: The stored experiment that they choose, or None.
@@ -260,7 +260,7 @@ def read_words(words: Sequence[str]) -> Words:
 
 
 def split_words(text: str) -> list[str]:
-    """Returns the words of one text, as a shell would, but for brackets.
+    """Returns the words of one text, split as by a shell, but not within brackets.
 
     `agent2={name: Naive, reset: trial} seed=3` are two words: spaces within brackets
     belong to a value, and quotes there to its YAML.
@@ -339,7 +339,7 @@ def _check_key(key: Any, place: str) -> None:
 
 
 def _check_new(path: Path, layer: Layer, place: str, written: str) -> None:
-    """Raises ConfigError if a layer has a setting already, or a part of it."""
+    """Raises ConfigError if a layer already has a setting, or a part of it."""
     for other in layer:
         short = min(path, other, key=len)
         if path[: len(short)] == other[: len(short)]:
@@ -348,7 +348,7 @@ def _check_new(path: Path, layer: Layer, place: str, written: str) -> None:
 
 
 def _spelt_out(key: str, value: Any, place: str) -> Iterator[tuple[Path, Any, str]]:
-    """Yields what one key says: where it stands, its value, and how it was written."""
+    """Yields the settings of one key: path, value, and the key as it was written."""
     if key in SHORT:
         yield SHORT[key], value, key
     elif key in ("eval", "quick"):

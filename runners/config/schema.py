@@ -1,4 +1,4 @@
-"""What an experiment is: frozen dataclasses, checked at construction."""
+"""Configs of experiments: frozen dataclasses that are checked at construction."""
 
 import dataclasses
 from collections.abc import Iterable, Mapping
@@ -40,16 +40,16 @@ Players = tuple[int, ...]
 
 
 class ConfigError(ValueError):
-    """A mistake in a config, an override or an option; the message says the fix."""
+    """A mistake in a config, an override or an option; the message names the fix."""
 
 
-#: How high the layers lie on one another.
+#: The heights of layers; the setting of the highest layer wins.
 HEIGHTS = {"default": 0, "experiment": 1, "run": 1, "file": 2, "word": 3, "option": 3}
 
 
 @dataclasses.dataclass(frozen=True)
 class Origin:
-    """Where the value of a setting was written.
+    """The place where the value of a setting was written.
 
     Attributes:
         kind: `"default"`, a stored `"experiment"`, the config of a `"run"`, a `"file"`
@@ -62,12 +62,12 @@ class Origin:
 
     @property
     def height(self) -> int:
-        """How high its layer lies; words and options are one."""
+        """The height of its layer; words and options have the same."""
         return HEIGHTS[self.kind]
 
     @property
     def typed(self) -> bool:
-        """Whether the user wrote it for this very run."""
+        """Whether the user wrote it for this run."""
         return self.height >= HEIGHTS["file"]
 
     @property
@@ -77,7 +77,7 @@ class Origin:
 
     @property
     def said(self) -> str:
-        """` (from PLACE)` for messages, nothing where nobody wrote it."""
+        """` (from PLACE)` for messages, nothing for a default."""
         return "" if self.kind == "default" else f" (from {self})"
 
     def __str__(self) -> str:
@@ -90,7 +90,7 @@ DEFAULT = Origin("default", "default")
 @documented
 @dataclasses.dataclass(frozen=True)
 class EnvConfig:
-    """Which game is played, and how.
+    """The game and its options.
 
     In YAML: `env: IPD`, or `env: {id: IPD, num_inner_steps: 100, payoff: ...}`.
     """
@@ -176,7 +176,7 @@ class AgentConfig:
 @documented
 @dataclasses.dataclass(frozen=True)
 class PayoffSamplerConfig:
-    """Payoffs that are drawn anew for every trial."""
+    """Payoffs that are drawn for every trial."""
 
     kind: Annotated[str, one_of("random", "dilemma", "noise")] = option(
         help='What is drawn: `"random"` entries, a strict symmetric prisoner\'s '
@@ -228,11 +228,11 @@ class WandbConfig:
 @documented
 @dataclasses.dataclass(frozen=True)
 class ExperimentConfig:
-    """Everything that decides what a run does.
+    """All settings of a run.
 
-    `origins` says where each value was written, by the setting's name, such as
-    `agent1.gamma`; those that nobody wrote are left out. Two configs that differ in it
-    alone are equal.
+    `origins` holds the place where each value was written, by the setting's name, such
+    as `agent1.gamma`; defaults are left out. Configs that differ only in `origins` are
+    equal.
     """
 
     name: str = option(
@@ -373,11 +373,11 @@ class ExperimentConfig:
 
     @property
     def kind(self) -> RunnerKind:
-        """What the runner is."""
+        """The record of the runner."""
         return KINDS[self.runner]
 
     def origin(self, name: str) -> Origin:
-        """Returns where a setting was written; of a default that it is one."""
+        """Returns the place where a setting was written, or that of defaults."""
         return self.origins.get(name, DEFAULT)
 
 

@@ -1,1 +1,1 @@
-"""What is compiled: experiments, how they are played, and who learns from them."""
+"""Compiled programs: experiments, their play, and their outer optimisers."""

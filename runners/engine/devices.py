@@ -1,4 +1,4 @@
-"""How many devices there are, and pytrees with one copy for each of them."""
+"""The number of devices, and pytrees with one copy for each device."""
 
 import contextlib
 import os
@@ -47,13 +47,13 @@ def get_num_devices(requested: int | None = None) -> int:
 
 
 def ensure_devices(num_devices: int) -> None:
-    """Sees to it that this process has at least `num_devices` devices; starts JAX.
+    """Makes sure that this process has at least `num_devices` devices; starts JAX.
 
     On a machine without accelerators the CPU is divided into as many virtual devices,
     which works only until JAX starts: call this before any array is made.
 
     Raises:
-        ValueError: If there are fewer devices, and why.
+        ValueError: If there are fewer devices; the message says why.
     """
     request_cpu_devices(num_devices)
     platforms.check()
@@ -65,8 +65,8 @@ def ensure_devices(num_devices: int) -> None:
 def request_cpu_devices(num_devices: int) -> None:
     """Asks for at least `num_devices` virtual CPU devices, without starting JAX.
 
-    Changes nothing where JAX has started or as many were asked for before; does not
-    touch accelerators.
+    Has no effect if JAX has started or as many were requested before; does not touch
+    accelerators.
     """
     num_devices = count("num_devices", num_devices)
     if num_devices == 1:
@@ -123,7 +123,7 @@ def split_key_across_devices(rng: jax.Array, n_devices: int) -> jax.Array:
         Keys of shape `[n_devices]`, or `[n_devices, 2]` if `rng` is a raw `PRNGKey`
         array.
     """
-    keys.typed(rng)  # refuses what is no key
+    keys.typed(rng)  # refuses anything but a key
     return keys.folds(rng, count("n_devices", n_devices))
 
 
@@ -165,10 +165,10 @@ def initialize_distributed(
     num_local_devices: int | None = None,
     timeout_s: int = 300,
 ) -> int:
-    """Joins the other processes of a job and returns how many there are.
+    """Joins the other processes of a job and returns their number, this one included.
 
-    Call it before anything uses JAX, in every process, with the same program. What is
-    not given is read from the environment: `JAX_COORDINATOR_ADDRESS`,
+    Call it before anything uses JAX, in every process, with the same program. Missing
+    arguments are read from the environment: `JAX_COORDINATOR_ADDRESS`,
     `JAX_NUM_PROCESSES` and `JAX_PROCESS_ID`. With none of the three this process is
     the whole job.
 
@@ -177,8 +177,8 @@ def initialize_distributed(
             JAX knows.
         num_processes: Processes of the job.
         process_id: The number of this one, from 0.
-        num_local_devices: Devices that this process must have; on a CPU it is divided
-            into so many virtual ones. None: as they are.
+        num_local_devices: Devices that this process must have; a CPU is divided into
+            that many virtual ones. None: the devices that there are.
         timeout_s: Seconds to wait for the others.
 
     Raises:

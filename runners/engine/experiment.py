@@ -1,4 +1,4 @@
-"""An experiment as one value: how it is played, and the loop that runs a chunk."""
+"""An experiment as one value: its play, and the loop that runs a chunk."""
 
 import dataclasses
 import functools
@@ -37,8 +37,8 @@ class RunState(struct.PyTreeNode):
         outer: The outer optimiser's state, with the training states.
         stream: The games in endless play, leaves `[opponents, games, ...]`; () where
             an iteration is a trial.
-        starts: For each slot the parameters with which it starts afresh, None for
-            its agent's own; () if that holds for all.
+        starts: For each slot the parameters of a new training state, None for those
+            of the agent's initialiser; () if that holds for all.
     """
 
     iteration: jax.Array
@@ -55,11 +55,11 @@ class RunState(struct.PyTreeNode):
 
 
 class Played(NamedTuple):
-    """What lies between the two stages of an iteration.
+    """The results of a rollout, which the update of the iteration reads.
 
     Attributes:
-        play: What was played, with a leading axis `[opponents]`, apart from the
-            states of slots that share one.
+        play: The trial, rollout or generation, with a leading axis `[opponents]` except
+            for the training states of slots without `per_opponent`.
         outer: The outer optimiser's state after `ask`.
     """
 
@@ -69,33 +69,32 @@ class Played(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Experiment:
-    """A game, who plays it, and what changes between trials. Frozen and hashable.
+    """A game, its slots and an outer optimiser. Frozen and hashable.
 
     One iteration is two stages: `rollout`, one trial of every game against every
-    opponent, or a set number of steps of an endless stream; then `update`, the outer
-    optimiser's turn.
+    opponent, or a set number of steps of an endless stream; then `update`, in which the
+    outer optimiser changes the agents.
 
     Attributes:
         env: The game.
-        slots: Who sits where.
+        slots: The slots.
         outer: The outer optimiser.
         num_games: Games played at once against each opponent.
         num_opponents: Length of the opponent axis: every slot with `per_opponent` has
             as many training states.
         chunk_size: Rows of the metrics buffer: the most iterations of one call.
-        num_steps: Steps that every game plays in an iteration; games go on from one
-            iteration to the next and open their next trial by themselves. None: an
-            iteration is a trial.
-        keep_returns: Whether the rows of a stream hold the return of every episode by
-            itself, `RETURNS`.
-        keep_parts: Whether rows hold of what several of them are joined, `LATEST` and
-            `TOTALS`.
+        num_steps: Steps that every game plays in an iteration of endless play. None:
+            an iteration is a trial.
+        keep_returns: Whether the rows of a stream hold the return of every single
+            episode, `RETURNS`.
+        keep_parts: Whether rows hold the arrays from which several rows are joined,
+            `LATEST` and `TOTALS`.
         keep_curves: Whether the row of a trial holds the rewards by inner episode,
             `CURVES`.
         params_sampler: `params_sampler(key, params) -> params`, the game's numbers of a
             trial; compared by identity or equality, like a slot's callables. None:
             those of the state.
-        params_per_opponent: Whether it draws for each opponent by itself.
+        params_per_opponent: Whether it draws for each opponent separately.
         mesh: Devices over which the games are spread, and large parameters divided;
             None: the default device.
     """
@@ -139,7 +138,7 @@ class Experiment:
                 )
 
     def _sized(self, slot: Slot) -> Slot:
-        """Returns a slot whose agent knows how many games it learns from together."""
+        """Returns a slot whose agent knows the number of games of one update."""
         opponents = 1 if slot.per_opponent else self.num_opponents
         seats = len(slot.players) + len(slot.self_play_players)
         games = self.num_games * seats * opponents
@@ -170,12 +169,12 @@ class Experiment:
 
     @functools.cached_property
     def lineup(self) -> Lineup:
-        """The game with its seats taken."""
+        """The game with its slots."""
         return Lineup(self.env, self.slots, self.num_games)
 
     @property
     def steps_per_iteration(self) -> int:
-        """Environment steps of one iteration, the most where episodes end early."""
+        """Environment steps of one iteration, an upper bound if episodes end early."""
         steps = self.num_steps
         if steps is None:
             steps = self.env.num_inner_steps * self.env.num_outer_steps
@@ -198,9 +197,9 @@ class Experiment:
     def begin(
         self, run_key: Key[Array, ""], params: PyTree, agents: tuple[TrainingState, ...]
     ) -> RunState:
-        """Returns the state before the first iteration of agents that are given.
+        """Returns the state before the first iteration from given training states.
 
-        Shares no buffer with what it is given.
+        Shares no buffer with its arguments.
 
         Args:
             run_key: The run's key; only folded.
@@ -220,12 +219,12 @@ class Experiment:
 
 
 def _own(leaf: jax.Array) -> jax.Array:
-    """Returns a copy whose dtype is its own: a weak one would compile a chunk twice."""
+    """Returns a copy of strong dtype: a weak one would compile a chunk twice."""
     return jnp.array(leaf, leaf.dtype)
 
 
 def with_outer_begun(experiment: Experiment, state: RunState) -> RunState:
-    """Returns a state whose outer optimiser begins with the agents that are there."""
+    """Returns a state whose outer optimiser begins from its current agents."""
     outer = experiment.outer.begin(
         _outer_key(state, 2), experiment.lineup, state.outer.agents
     )
@@ -241,7 +240,7 @@ def train_chunk(
     over `state` it runs many seeds at once.
 
     Args:
-        experiment: What to run; static.
+        experiment: The experiment; static.
         state: The state before.
         num_iterations: At most `experiment.chunk_size`.
 
@@ -299,7 +298,7 @@ def iterate(experiment: Experiment, state: RunState) -> tuple[RunState, Row]:
 
 
 def rollout(experiment: Experiment, state: RunState) -> tuple[Played, Row]:
-    """Plays in every lane what one update learns from; changes no learner."""
+    """Plays the experience of one update in every lane; changes no learner."""
     e = state.iteration
     members, outer = experiment.outer.ask(
         _outer_key(state, 0), state.outer, experiment.lineup
@@ -353,7 +352,7 @@ def _restarted(
     state: RunState,
     e: jax.Array,
 ) -> TrainingState:
-    """Returns a slot's training state, afresh if its reset interval is due."""
+    """Returns a slot's training state, a new one if a reset is due."""
     interval = experiment.slots[index].reset_interval
     if interval is None:
         return member
@@ -370,7 +369,7 @@ def _restarted(
 def _fresh(
     experiment: Experiment, index: int, run_key: jax.Array, e: jax.Array
 ) -> TrainingState:
-    """Returns a slot's training state at a fresh start in trial `e`."""
+    """Returns a slot's new training state at a reset in trial `e`."""
     slot = experiment.slots[index]
     seat = min(slot.players)
 
@@ -389,8 +388,8 @@ def _fresh(
 def trial_params(experiment: Experiment, state: RunState) -> tuple[PyTree, int | None]:
     """Returns (the game's numbers in the next trial, their axis of opponents).
 
-    The draw depends on the run, the trial and the opponent, on nothing else: members
-    of a population play the same games.
+    The draw depends on the run, the trial and the opponent only, so that all members of
+    a population play the same games.
     """
     sampler = experiment.params_sampler
     if sampler is None:
@@ -413,10 +412,10 @@ def lane_keys(
     """Returns the keys of all lanes, `[opponents, games]`, for `paxenv.replay`.
 
     Args:
-        experiment: What runs.
+        experiment: The experiment.
         run_key: The run's key.
-        member: Whose lanes, in a population without common random numbers; 0 stands
-            for all in one with them.
+        member: The member whose lanes are returned, in a population without common
+            random numbers; with them, 0 stands for all members.
     """
     root = jax.random.fold_in(jax.random.fold_in(run_key, LANES), member)
     opponents = keys.folds(root, experiment.num_opponents)
@@ -467,7 +466,7 @@ def play_trials(
         (params_axis, experiment.lineup.state_axes, 0, None),
         experiment.num_opponents,
     )(params, members, lanes, state.iteration)
-    # A shared state was changed by one opponent at most.
+    # At most one opponent has changed a shared state.
     states = tuple(
         after if slot.per_opponent else jax.tree.map(lambda x: x[0], after)
         for slot, after in zip(experiment.slots, trial.states, strict=True)
@@ -478,9 +477,9 @@ def play_trials(
 def map_axis(
     f: Callable[..., Any], in_axes: tuple[Any, ...], size: int
 ) -> Callable[..., Any]:
-    """Returns `f` over a leading axis of `size`: `jax.vmap`, which one copy needs not.
+    """Returns `f` over a leading axis of `size`, by `jax.vmap` if that is above 1.
 
-    Under `vmap` both branches of a `lax.cond` are run, so a single copy goes without.
+    `vmap` runs both branches of a `lax.cond`, so it is not used for a single copy.
 
     Args:
         f: A function of one copy.

@@ -1,4 +1,4 @@
-"""How a slot learns: numbers drawn at a fresh start, and a hard stop."""
+"""Interventions: drawn hyperparameters, hard stops, payoffs, observers, self-play."""
 
 import dataclasses
 import math
@@ -81,12 +81,12 @@ class UniformStop:
 
 @dataclasses.dataclass(frozen=True)
 class DrawnNumbers:
-    """A slot's `sampler`: numbers drawn whenever it starts afresh.
+    """A slot's `sampler`: hyperparameters drawn for every new training state.
 
-    Each has a key of its own by its name, so another one beside it changes nothing.
+    The key of each draw depends on its name, so that draws do not affect one another.
 
     Attributes:
-        draws: Pairs (entry of `hyper`, how it is drawn).
+        draws: Pairs (entry of `hyper`, its distribution).
     """
 
     draws: tuple[tuple[str, Uniform | UniformStop], ...]
@@ -102,16 +102,16 @@ class DrawnNumbers:
 
 @dataclasses.dataclass(frozen=True)
 class HardStop:
-    """A slot's `schedule`: it learns in the first inner episodes of a trial only.
+    """A slot's `schedule`: learning only in the first inner episodes of a trial.
 
     Attributes:
-        after: Their number; None: what `UniformStop` has drawn into `hyper`.
+        after: Their number; None: the number that `UniformStop` drew into `hyper`.
     """
 
     after: int | None = None
 
     def __call__(self, hyper: Hyperparameters, k: jax.Array) -> Hyperparameters:
-        """Returns `hyper` as it is in inner episode `k`."""
+        """Returns the hyperparameters of inner episode `k`."""
         after = hyper[STOP] if self.after is None else self.after
         enabled = jnp.where(k < after, hyper["enabled"], 0.0)
         return {**hyper, "enabled": enabled}
@@ -144,7 +144,7 @@ class _Bounds:
 
 @dataclasses.dataclass(frozen=True)
 class RandomPayoffs(_Bounds):
-    """Every entry uniform in [low, high), by itself."""
+    """Entries drawn independently and uniformly from [low, high)."""
 
     def __call__(self, key: jax.Array, payoff: jax.Array) -> jax.Array:
         """Returns a payoff of the same shape; consumes the key."""
@@ -210,12 +210,12 @@ def dilemma(
 
 @dataclasses.dataclass(frozen=True)
 class PayoffSampler:
-    """An experiment's `params_sampler`: what the game pays in a trial.
+    """An experiment's `params_sampler`: draws the payoff of a trial.
 
     Attributes:
-        draw: `draw(key, payoff) -> payoff`, what is paid to everybody.
-        players: Whose payoff is drawn, from 0; the others keep the game's own. None:
-            everybody's.
+        draw: `draw(key, payoff) -> payoff`, for all players.
+        players: The players, from 0, whose payoff is drawn; the others keep the game's
+            own. None: all players.
         axis: The payoff's axis of players, see `player_axis`; read with `players`.
     """
 
@@ -251,7 +251,7 @@ def payoff_field(params: PyTree) -> str:
 
 
 def payoff_of(params: PyTree) -> jax.Array:
-    """Returns a game's payoff, also of a game that is shown as a one-player game."""
+    """Returns a game's payoff, also that of a game inside a one-player game."""
     params = getattr(params, "game", params)
     return jnp.asarray(getattr(params, payoff_field(params)))
 
@@ -275,7 +275,7 @@ def player_axis(num_players: int, params: PyTree) -> int:
     )
 
 
-#: Openings that are compared, to tell whether all are alike.
+#: Openings that are compared, to tell whether all are equal.
 NUM_OPENINGS = 8
 
 
@@ -294,10 +294,10 @@ class PayoffShown:
         )
 
     def space(self, space: gymnasium.Space, params: PyTree) -> gymnasium.Space:
-        """Returns the space of what is seen of `space`.
+        """Returns the space of the observations that the agent receives.
 
         Raises:
-            ValueError: If `space` is no vector of numbers.
+            ValueError: If `space` is not one of vectors of numbers.
         """
         if not isinstance(space, gymnasium.spaces.Box):
             raise ValueError(
@@ -312,11 +312,11 @@ class PayoffShown:
 
 @dataclasses.dataclass(frozen=True)
 class BlindGames:
-    """Shows the opening observation instead of what is played in the first games.
+    """Shows the opening observation in place of the last actions in the first games.
 
     Attributes:
-        num_games: In how many.
-        opening: What the game shows at its opening, flattened: START.
+        num_games: The number of blind games.
+        opening: The game's observation at its opening, flattened: START.
     """
 
     num_games: int
@@ -339,10 +339,10 @@ class BlindGames:
 
 @dataclasses.dataclass(frozen=True)
 class InTurn:
-    """Several ways of observing, each on what the one before it shows.
+    """Several observers, each of which reads the output of the one before it.
 
     Attributes:
-        parts: In order.
+        parts: The observers in order.
     """
 
     parts: tuple[PayoffShown | BlindGames, ...]
@@ -350,24 +350,24 @@ class InTurn:
     def __call__(
         self, obs: PyTree, params: PyTree, game: jax.Array, player: int
     ) -> PyTree:
-        """Returns what the last part shows."""
+        """Returns the observation of the last part."""
         for part in self.parts:
             obs = part(obs, params, game, player)
         return obs
 
     def space(self, space: gymnasium.Space, params: PyTree) -> gymnasium.Space:
-        """Returns the space of what the last part shows."""
+        """Returns the space of the last part's observations."""
         for part in self.parts:
             space = part.space(space, params)
         return space
 
 
 class ObservedGame:
-    """A game as the maker of an agent reads it, with other observation spaces.
+    """A game with other observation spaces, from which agents are made.
 
     Args:
-        env: The game; everything but the observation spaces is its own.
-        space_of: `space_of(player)`, the space of what a player sees.
+        env: The game, of which everything but the observation spaces is kept.
+        space_of: `space_of(player)`, the space of a player's observations.
     """
 
     def __init__(
@@ -376,7 +376,7 @@ class ObservedGame:
         self.env, self._space_of = env, space_of
 
     def observation_space(self, player: int = 0) -> gymnasium.Space:
-        """Returns the space of what a player sees."""
+        """Returns the space of a player's observations."""
         return self._space_of(player)
 
     def __getattr__(self, name: str) -> Any:
@@ -389,8 +389,8 @@ def blind_games(
     """Returns the observer that is blind in the first `num_games` games.
 
     Raises:
-        ValueError: If the game opens in different ways, so that an opening tells
-            something.
+        ValueError: If openings of the game differ, so that an opening observation
+            carries information.
     """
     openings = [
         np.asarray(as_tuple(env.reset(jax.random.key(i), params)[0])[player])
@@ -406,13 +406,13 @@ def blind_games(
 
 
 def as_tuple(observations: PyTree) -> tuple[PyTree, ...]:
-    """Returns observations as a tuple; a one-player game has a bare one."""
+    """Returns observations as a tuple, also those of a one-player game."""
     return observations if isinstance(observations, tuple) else (observations,)
 
 
 @dataclasses.dataclass(frozen=True)
 class FadingSelfPlay:
-    """The probability of self-play: 1 in trial 0, then falling in a straight line.
+    """The probability of self-play: 1 in trial 0, then falling linearly to 0.
 
     Attributes:
         num_trials: The first trial without self-play.

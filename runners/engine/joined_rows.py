@@ -1,13 +1,13 @@
-"""Several iterations as one row: nothing that happened between two rows is left out.
+"""Several iterations as one row, which summarises all of them.
 
-An iteration's metrics are joined by what they are:
+The rule by which metrics are joined depends on their kind:
 
 * counts of episodes and of gradient steps are summed;
 * means over episodes are means over all episodes that ended, each counted once, and
   extremes are the extremes of all;
 * statistics of a game (`env/cooperation_rate/player_1`) follow from its summed counts;
 * `rollout/*` are means over the iterations;
-* what an update reports is that of the last one which took a gradient step.
+* reports of updates are those of the last update that took a gradient step.
 """
 
 import base64
@@ -39,16 +39,16 @@ Row = dict[str, Shaped[np.ndarray, " seeds"]]
 class JoinedRows:
     """The iterations since the last logged row, and the last 100 episodes.
 
-    Sums are taken one iteration after the other, so how they arrive makes no
-    difference, nor does a checkpoint in between: `saved` and `load` are exact.
+    Sums are taken one iteration after the other, so they depend neither on the chunks
+    in which iterations arrive nor on checkpoints: `saved` and `load` are exact.
     """
 
     def __init__(self, env: Environment | SinglePlayer | None = None) -> None:
-        """Begins with nothing.
+        """Begins without iterations.
 
         Args:
-            env: The native game, whose statistics follow from its counts; None: there
-                are none.
+            env: The native game, whose statistics follow from its counts; None: no
+                statistics of a game.
         """
         self._env = env
         self._window: np.ndarray | None = None
@@ -82,7 +82,7 @@ class JoinedRows:
         self._length += new
 
     def take(self) -> Row:
-        """Returns the row of all that was added, `[seeds]` by name, and forgets it.
+        """Returns the row of all added iterations, `[seeds]` by name, and clears them.
 
         Where no episode has ended, means over episodes are NaN, and the counts of the
         game are kept for the next row.
@@ -103,7 +103,7 @@ class JoinedRows:
         """Returns means over the last 100 episodes, fewer at first, NaN before.
 
         Args:
-            rows: Iterations that are seen as if they had been added.
+            rows: Iterations to include without adding them.
         """
         window = self._window
         if rows is not None and LATEST in rows:
@@ -122,7 +122,7 @@ class JoinedRows:
         }
         return {**named, f"episode/length_last_{WINDOW}": means[:, -1]}
 
-    # What is saved.
+    # State for checkpoints.
 
     def saved(self) -> dict[str, Any]:
         """Returns everything as JSON values, of a size that does not grow."""
@@ -135,7 +135,7 @@ class JoinedRows:
         }
 
     def load(self, saved: Mapping[str, Any] | None) -> None:
-        """Goes on from what `saved` returned; None begins with nothing."""
+        """Continues from what `saved` returned; None begins anew."""
         if saved is None:
             self._window, self._totals = None, {}
             self._forget()
@@ -147,7 +147,7 @@ class JoinedRows:
         self._totals = _all_unpacked(saved["totals"])
         self._single = None if single is None else _all_unpacked(single)
 
-    # How iterations are joined.
+    # The joining of iterations.
 
     def _fold(self, rows: Rows) -> None:
         count = rows.get(EPISODE_COUNT)
@@ -164,7 +164,7 @@ class JoinedRows:
             elif _is_summed(name):
                 self._sums[name] = _added(old, x)
             elif group(name) in EPISODE_GROUPS and count is not None:
-                # A mean over no episode is NaN and counts for nothing.
+                # A mean over no episode is NaN and has weight 0.
                 self._sums[name] = _added(old, np.where(count > 0, x * count, 0.0))
             elif group(name) == "rollout":
                 self._sums[name] = _added(old, x)
@@ -215,7 +215,7 @@ def _is_extreme(name: str) -> bool:
 
 
 def _steps_of(name: str, rows: Rows) -> np.ndarray | None:
-    """Returns the gradient steps of the update that a metric is of, if it says."""
+    """Returns the gradient steps of a metric's update, None if they are unknown."""
     for other, steps in rows.items():
         update = other.removesuffix(GRADIENT_STEPS)
         if update != other and name.startswith(f"{update}/"):
@@ -237,7 +237,7 @@ def _extreme(
     """Returns the lowest or the highest; infinite before the first episode."""
     if count is not None:
         x = np.where(count > 0, x, np.inf if lowest else -np.inf)
-    # A NaN of an episode that went wrong is not hidden.
+    # A NaN of a broken episode is not hidden.
     best = x.min(1) if lowest else x.max(1)
     if old is None:
         return best
@@ -247,7 +247,7 @@ def _extreme(
 def _last(
     old: np.ndarray | None, x: np.ndarray, steps: np.ndarray | None
 ) -> np.ndarray:
-    """Returns the last value; where no gradient step gave one, the one before."""
+    """Returns the last value, or the old one where no gradient step was taken."""
     last = x[:, -1]
     if steps is None:
         return last
@@ -260,7 +260,7 @@ def _last(
 
 
 def _pushed(window: np.ndarray | None, latest: np.ndarray) -> np.ndarray:
-    """Returns the last episodes with later ones behind them, `[seeds, WINDOW, C]`."""
+    """Returns the window after later episodes, `[seeds, WINDOW, C]`."""
     later = latest.reshape(len(latest), -1, latest.shape[-1])
     if window is None:
         window = np.full((len(later), WINDOW, later.shape[-1]), np.nan, np.float32)
@@ -292,7 +292,7 @@ def _statistics(
 def _named(
     env: Environment | SinglePlayer, totals: Mapping[str, np.ndarray]
 ) -> dict[str, np.ndarray]:
-    """Returns what a game reads off its counts, `env/<name>`, `[seeds]`."""
+    """Returns a game's statistics from its counts, `env/<name>`, `[seeds]`."""
     shapes = jax.tree.leaves(jax.eval_shape(env.metrics_init).totals)
     leaves = []
     for i, shape in enumerate(shapes):

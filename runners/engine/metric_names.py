@@ -1,4 +1,4 @@
-"""How metric names are read: `group/quantity/player_1/state`."""
+"""Parsing of metric names: `group/quantity/player_1/state`."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -6,11 +6,11 @@ from typing import Any, NamedTuple, TypeVar
 
 #: Groups whose metrics are means over the episodes that ended.
 EPISODE_GROUPS = frozenset({"episode", "env", "reward_components"})
-#: Others that are.
+#: Other metrics that are means over episodes.
 MEANS_OVER_EPISODES = frozenset({"rollout/mean_episode_reward"})
-#: How many episodes ended.
+#: The number of episodes that ended.
 EPISODE_COUNT = "episode/count"
-#: How many gradient steps a learner took, where that may be none.
+#: The number of gradient steps of a learner, where there may be none.
 GRADIENT_STEPS = "/gradient_steps"
 
 T = TypeVar("T")
@@ -20,19 +20,19 @@ PLAYER = re.compile(r"player_\d+")
 COOPERATION = "cooperation_probability"
 VISITATION = "state_visitation"
 
-#: Sums over all games of an iteration; people read them per episode.
+#: Sums over all games of an iteration, which are shown per episode.
 COUNTS = ("own_coins", "other_coins")
 
-#: What the engine measures of every episode.
+#: Quantities that the engine measures in every episode.
 OF_EPISODES = (
     *("count", "length", "truncated", "welfare", "equality", "mean_reward"),
     *("return", "return_min", "return_max", "reward_per_step", "reward_per_step_last"),
 )
 
-#: Before the name of a game's own metric where the engine has one of that name.
+#: Prefix of a game's own metric where the engine has one of the same name.
 OWN = "game's "
 
-#: Of single games; not of interest beside means.
+#: Quantities of single games, which are left out beside means.
 EXTREMES = ("return_min", "return_max")
 
 LABELS = {
@@ -51,7 +51,7 @@ LABELS = {
     "length_last_100": "steps of the last 100 episodes",
 }
 
-#: Groups of metrics, as a sentence names them; those of play need no word.
+#: Groups of metrics in words; groups of play have no word.
 GROUPS = {
     "train": "training",
     "rollout": "rollout",
@@ -59,7 +59,7 @@ GROUPS = {
     "time": "time",
 }
 
-#: Quantities in the order in which people ask for them; the others follow.
+#: Quantities in the order of display; the others follow.
 ORDER = tuple(LABELS)
 
 
@@ -67,9 +67,9 @@ class Name(NamedTuple):
     """One metric name in parts.
 
     Attributes:
-        quantity: What is measured.
-        player: Whose, from 1; 0 for what belongs to the game.
-        state: In which state of the game; empty for all.
+        quantity: The measured quantity.
+        player: Its player, from 1; 0 for a quantity of the game.
+        state: The state of the game in which it is measured; empty for all.
     """
 
     quantity: str
@@ -107,7 +107,7 @@ def parse(name: str) -> Name | None:
 
 
 def by_name(metrics: Mapping[str, T]) -> dict[Name, T]:
-    """Returns the metrics that have a name of play, by its parts."""
+    """Returns the metrics of play by their parsed names."""
     parsed = {parse(name): value for name, value in metrics.items()}
     return {name: value for name, value in parsed.items() if name is not None}
 
@@ -126,7 +126,7 @@ def quantities(names: Mapping[Name, object], *, of_players: bool) -> list[str]:
 
 
 def of_game(names: Mapping[Name, object], metrics: Iterable[str]) -> list[str]:
-    """Returns the quantities that a game reports of itself, not of a player."""
+    """Returns the quantities of the game as a whole, not of a player."""
     own = {parse(metric) for metric in metrics if metric.startswith("env/")}
     return [q for q in quantities(names, of_players=False) if Name(q) in own]
 
@@ -141,7 +141,7 @@ def states(
 
 
 def cooperation_title(names: Iterable[Name]) -> str:
-    """Returns what `cooperation_probability` is in this game, in words."""
+    """Returns the meaning of `cooperation_probability` in this game, in words."""
     if any(name.quantity == "own_coins" for name in names):
         return "P(own coin | conventions)"
     return "P(cooperate | state)"

@@ -1,4 +1,4 @@
-"""Outer optimisers: what changes from trial to trial, behind `ask` and `tell`."""
+"""Outer optimisers, which change agents between trials by `ask` and `tell`."""
 
 import abc
 import dataclasses
@@ -16,7 +16,7 @@ from paxenv_agents.types import Stats, TrainingState
 
 
 class OuterState(struct.PyTreeNode):
-    """What an outer optimiser carries from trial to trial.
+    """The state that an outer optimiser carries from trial to trial.
 
     Attributes:
         agents: One training state for each slot. Slots with `per_opponent` have a
@@ -26,13 +26,13 @@ class OuterState(struct.PyTreeNode):
     agents: tuple[TrainingState, ...]
 
 
-#: The state of an outer optimiser, and what it is told of.
+#: The state of an outer optimiser, and the play that it is told of.
 State = TypeVar("State", bound=OuterState)
 Play = TypeVar("Play")
 
 
 class OuterOptimiser(abc.ABC, Generic[State, Play]):
-    """What changes between trials: asked who plays the next one, told how it went."""
+    """Changes agents between trials: `ask` returns agents, `tell` takes their play."""
 
     @property
     def num_members(self) -> int | None:
@@ -45,7 +45,7 @@ class OuterOptimiser(abc.ABC, Generic[State, Play]):
         return 1
 
     def check(self, lineup: Lineup) -> None:
-        """Raises ValueError if it can do nothing for a lineup."""
+        """Raises ValueError if it cannot optimise a lineup."""
         del lineup
 
     def begin(
@@ -55,7 +55,7 @@ class OuterOptimiser(abc.ABC, Generic[State, Play]):
 
         Args:
             key: Only folded.
-            lineup: Who plays.
+            lineup: The game and its slots.
             agents: Fresh training states, one for each slot.
         """
         del key, lineup
@@ -64,7 +64,7 @@ class OuterOptimiser(abc.ABC, Generic[State, Play]):
     def ask(
         self, key: jax.Array, outer: State, lineup: Lineup
     ) -> tuple[tuple[Any, ...], State]:
-        """Returns (who plays the next trial, slot by slot; the outer state)."""
+        """Returns (the members that play the next trial, by slot; the outer state)."""
         del key, lineup
         return outer.agents, outer
 
@@ -79,14 +79,14 @@ class OuterOptimiser(abc.ABC, Generic[State, Play]):
 class Frozen(OuterOptimiser[OuterState, Trial | Rollout]):
     """Changes nothing between trials: evaluation.
 
-    Inner-clock slots still learn within each trial, and start the next one from where
-    they were.
+    Inner-clock slots still learn within each trial, and start the next one from the
+    training state with which they started this one.
     """
 
     def tell(
         self, key: jax.Array, outer: OuterState, lineup: Lineup, trial: Trial | Rollout
     ) -> tuple[OuterState, tuple[Stats, ...]]:
-        """Returns `outer` unchanged, and nothing to report."""
+        """Returns `outer` unchanged, and no statistics."""
         del key, trial
         return outer, ({},) * len(lineup.slots)
 
@@ -106,9 +106,9 @@ class Gradient(OuterOptimiser[OuterState, Trial | Rollout]):
         Args:
             key: Not used: learners draw from the keys in their own states.
             outer: The state before the trial.
-            lineup: Who played.
-            trial: What was played, with a leading axis `[opponents]`, apart from the
-                states of slots that share one.
+            lineup: The game and its slots.
+            trial: The play, with a leading axis `[opponents]` except for the training
+                states of slots without `per_opponent`.
         """
         del key
         agents, stats = [], []

@@ -1,4 +1,4 @@
-"""Where the state of an experiment lies on a mesh of devices."""
+"""Placement of the state of an experiment on a mesh of devices."""
 
 import math
 from typing import Any, TypeVar
@@ -25,7 +25,7 @@ def make_mesh(num_fsdp_devices: int, num_devices: int | None = None) -> Mesh:
     Args:
         num_fsdp_devices: Devices among which large parameters are divided; 1 is
             plain data parallelism.
-        num_devices: Devices in all, of all processes. None: every device there is.
+        num_devices: Devices of all processes together. None: every device there is.
 
     Raises:
         ValueError: If there are fewer devices, `num_fsdp_devices` does not divide
@@ -96,7 +96,7 @@ def fsdp_sharding(
     """Returns the sharding of every leaf of parameters, by `fsdp_spec`.
 
     Args:
-        pytree: Arrays, or what `jax.eval_shape` gives.
+        pytree: Arrays, or the result of `jax.eval_shape`.
         mesh: A mesh of `make_mesh`.
         min_size_mbytes: Smaller leaves are replicated, MiB.
     """
@@ -112,10 +112,10 @@ def fsdp_sharding(
 
 
 def fsdp_spec(shape: tuple[int, ...], num_shards: int) -> PartitionSpec:
-    """Returns how a large array is divided over the axis "fsdp".
+    """Returns the partition of a large array over the axis "fsdp".
 
     An array of two or more axes is cut along the longest axis that `num_shards`
-    divides, among equals the last: a square layer is cut by its outputs, which need
+    divides, the last one among equals: a square layer is cut by its outputs, which need
     no sum over devices. Any other array is replicated.
 
     Example:

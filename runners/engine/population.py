@@ -1,4 +1,4 @@
-"""A population at play: one trial for every member, and what each was worth."""
+"""Play of a population: one trial for every member, and the members' fitness."""
 
 import functools
 from collections.abc import Callable
@@ -24,9 +24,10 @@ Leaves = list[jax.Array]
 def used_by_policy(agent: Agent) -> tuple[bool, ...]:
     """Returns for each leaf of an agent's parameters whether its actions depend on it.
 
-    What reaches neither the action nor what is remembered is not searched: a critic, a
-    value head, a target network. Read off the traced `policy`, so it holds for agents
-    that nobody here has heard of; where a dependence cannot be ruled out, it counts.
+    Parameters that affect neither the action nor the memory are not searched: a critic,
+    a value head, a target network. The result is read off the traced `policy`, so it
+    holds for agents unknown to this package; a dependence that cannot be ruled out
+    counts as one.
 
     Raises:
         ValueError: If the agent has no such parameters.
@@ -102,7 +103,7 @@ class Population(NamedTuple):
     """The members of one search, in the place of a training state.
 
     Attributes:
-        agent: What the members share.
+        agent: The training state that the members share.
         solutions: The searched leaves of their parameters, `[members, ...]`.
     """
 
@@ -110,14 +111,14 @@ class Population(NamedTuple):
     solutions: Leaves
 
 
-#: Who plays in a slot.
+#: The population or the training state that plays in a slot.
 Member = Population | TrainingState
 #: From (training states, number of the member whose keys are used) to a trial.
 Play = Callable[[tuple[TrainingState, ...], jax.Array], Trial]
 
 
 class Evolving(Protocol):
-    """What an outer optimiser says of the populations that it asks: an `Evolution`."""
+    """The properties of an `Evolution` that the play of its populations reads."""
 
     @property
     def num_members(self) -> int:
@@ -141,19 +142,18 @@ class Evolving(Protocol):
 
 
 class Generation(NamedTuple):
-    """What a generation played: sums only, whatever the number of inner episodes.
+    """The play of a generation: sums only, whatever the number of inner episodes.
 
-    The first five fields are those of a `Trial` whose opponents are all opponents of
-    all members.
+    The first five fields are those of a `Trial` against all opponents of all members.
 
     Attributes:
-        states: (); what co-players learnt from a member goes with it.
+        states: (); the training states of co-players are dropped after a trial.
         experiences: None for each slot.
         episodes: Over the inner episodes, leaves `[members * opponents, games, ...]`.
         totals: The games' statistics, leaves `[members * opponents, ...]`.
-        stats: What co-players' updates reported, leaves `[members * opponents]`.
+        stats: Reports of co-players' updates, leaves `[members * opponents]`.
         solutions: For each slot the searched leaves of its members, or None.
-        fitness: For each slot what its members were worth, `[members]`, or None.
+        fitness: For each slot the fitness of its members, `[members]`, or None.
     """
 
     states: tuple[()]
@@ -176,7 +176,7 @@ def play_population(
 
     Args:
         evolution: The outer optimiser of an experiment.
-        slots: Who sits where.
+        slots: The slots.
         members: For each slot a `Population`, or a training state.
         play: From (training states, number of the member whose keys are used) to a
             trial of all opponents, whose `episodes` are a `Running`.
@@ -220,7 +220,7 @@ def _play_member(
     solutions: tuple[Leaves | None, ...],
     number: jax.Array,
 ) -> tuple[Any, jax.Array]:
-    """Returns (what one member's trials summed up to, mean rewards `[players]`)."""
+    """Returns (sums over one member's trials, mean rewards `[players]`)."""
     states = []
     for slot, member, solution in zip(slots, members, solutions, strict=True):
         state = member.agent if isinstance(member, Population) else member

@@ -52,7 +52,7 @@ def initial_state(experiment: Experiment, keys: jax.Array, params: PyTree) -> Ru
     """Returns the state before the first iteration, leaves `[seeds, ...]`.
 
     Args:
-        experiment: What will run.
+        experiment: The experiment.
         keys: The run keys, `[seeds]`.
         params: The game's numbers, the same for all seeds.
     """
@@ -66,9 +66,9 @@ def _init(experiment: Experiment, keys: jax.Array, params: PyTree) -> RunState:
 
 
 class Program(Protocol):
-    """What a session advances, an iteration or many at a time, and saves.
+    """The interface by which a session advances and saves a computation.
 
-    Loops and checkpoints ask for no more. Training (`StagedProgram`), an inner loop
+    Loops and checkpoints need no more. Training (`StagedProgram`), an inner loop
     (`runners.AgentHandle`) and the generations around it
     (`runners.views.outer_loops.es_runner`) are such programs.
 
@@ -98,24 +98,24 @@ class Program(Protocol):
         ...
 
     def arrays(self) -> PyTree:
-        """Returns everything that it goes on from, a pytree of arrays."""
+        """Returns everything that resuming needs, a pytree of arrays."""
         ...
 
     def about(self) -> dict[str, Any]:
-        """Returns what of it is no array, as JSON: nothing, unless it is said."""
+        """Returns the part of the state that is no array, as JSON; by default empty."""
         return {}
 
     def template(self, about: Mapping[str, Any]) -> PyTree:
-        """Returns what `arrays` looks like, to read it from a file.
+        """Returns a pytree like that of `arrays`, to read it from a file.
 
         Args:
-            about: What `about` returned when it was saved.
+            about: The result of `about` when it was saved.
         """
         del about
         return self.arrays()
 
     def restore(self, arrays: PyTree, about: Mapping[str, Any]) -> None:
-        """Goes on from what `arrays` and `about` returned."""
+        """Continues from what `arrays` and `about` returned."""
         ...
 
 
@@ -127,7 +127,7 @@ class StagedProgram(Program, Protocol):
     (`runners.session.host_play`).
 
     Attributes:
-        state: All that most of them go on from, leaves `[seeds, ...]`.
+        state: The state that most of them save, leaves `[seeds, ...]`.
     """
 
     state: RunState
@@ -142,7 +142,7 @@ class StagedProgram(Program, Protocol):
         return self.state
 
     def restore(self, arrays: PyTree, about: Mapping[str, Any]) -> None:
-        """Goes on from the state that was saved."""
+        """Continues from the state that was saved."""
         del about
         self.load(arrays)
 
@@ -170,7 +170,7 @@ class StagedProgram(Program, Protocol):
         ...
 
     def load(self, state: RunState) -> None:
-        """Goes on from another state; its buffers are copied."""
+        """Continues from another state; its buffers are copied."""
         ...
 
     def set_agents(self, states: dict[int, TrainingState]) -> None:
@@ -183,7 +183,7 @@ class StagedProgram(Program, Protocol):
 
 
 class SteppedProgram(StagedProgram, Protocol):
-    """A program of one agent in one seed, of which the host runs every iteration.
+    """A program of one agent in one seed, whose iterations are run by the host.
 
     Attributes:
         state: Leaves `[1, ...]`.
@@ -205,7 +205,7 @@ class SteppedProgram(StagedProgram, Protocol):
         return self.rollout() | self.update()
 
     def set_agents(self, states: dict[int, Any]) -> None:
-        """Puts another training state, leaves `[1, ...]`, in the place of the old."""
+        """Replaces the training state by another one, leaves `[1, ...]`."""
         self.state = with_agents(self.state, jax.tree.map(jnp.copy, states))
 
     def end_iteration(self, learner: Any, **parts: Any) -> None:
@@ -213,7 +213,7 @@ class SteppedProgram(StagedProgram, Protocol):
 
         Args:
             learner: The training state after it, leaves without an axis of seeds.
-            **parts: What else of the state has changed, by field.
+            **parts: Other changed parts of the state, by field.
         """
         agents = (jax.tree.map(lambda x: x[None], learner),)
         self.iteration += 1
@@ -225,14 +225,14 @@ class SteppedProgram(StagedProgram, Protocol):
 
 
 class CompiledProgram(StagedProgram):
-    """An experiment, the state of all its seeds, and what advances it.
+    """An experiment, the state of all its seeds, and the calls that advance it.
 
     `run` takes many iterations in one compiled call. `rollout` and `update` take one
-    in two calls, with the same keys. Each of them consumes the state that it finds:
-    keep copies, not references.
+    in two calls, with the same keys. Each call consumes the current state: keep copies,
+    not references.
 
     Attributes:
-        experiment: What runs.
+        experiment: The experiment.
         state: Leaves `[seeds, ...]`, on the device.
         iteration: Iterations that have been run.
     """
@@ -245,12 +245,12 @@ class CompiledProgram(StagedProgram):
         self.load(state)
 
     def load(self, state: RunState) -> None:
-        """Goes on from another state; its buffers are copied."""
+        """Continues from another state; its buffers are copied."""
         mesh = self.experiment.mesh
         if mesh is None:
             self.state = _copied(state)
         else:
-            # Compiled, since other processes may hold a part of it.
+            # Compiled, since other processes may hold a part of the state.
             places = _shardings(mesh, state)
             self.state = jax.jit(_copied, out_shardings=places)(state)
         self.iteration = int(np.asarray(state.iteration)[0])
@@ -286,10 +286,10 @@ class CompiledProgram(StagedProgram):
         self._lowered = self._compiled = None
 
     def trace(self) -> None:
-        """Finds what does not fit together, before anything is compiled.
+        """Checks that all shapes fit together, before anything is compiled.
 
         Raises:
-            ValueError: If shapes do not fit, such as a batch and its minibatches.
+            ValueError: If shapes do not fit, such as those of a batch and minibatches.
         """
         chunk = self._chunk()
         self._lowered = chunk.lower(self.experiment, self.state, jnp.int32(1))
@@ -298,14 +298,14 @@ class CompiledProgram(StagedProgram):
         mesh = self.experiment.mesh
         if mesh is None:
             return _chunk
-        # The state stays where it lies: the compiler must not move it.
+        # The compiler must not move the state to other devices.
         stay = (_shardings(mesh, self.state), None)
         return _chunk.with_options(out_shardings=stay)
 
     def compile(self) -> None:
         """Compiles `run`."""
         if stops_at_nan():
-            # JAX then calls it by itself, and raises an error that says so.
+            # Only a function that JAX itself calls is checked for NaN.
             self._compiled = self._chunk()
             return
         if self._lowered is None:
@@ -337,9 +337,9 @@ class CompiledProgram(StagedProgram):
         return {k: v[:, :num_iterations] for k, v in on_host(rows).items()}
 
     def _find_nan(self, num_iterations: int) -> None:
-        """Raises where a NaN comes up, stage by stage: a chunk is one operation.
+        """Raises where a NaN arises, stage by stage: a chunk is one operation.
 
-        JAX consumes no state while its flag is set, so what was played is played again.
+        JAX consumes no state while its flag is set, so the iterations can be repeated.
         """
         for _ in range(num_iterations):
             try:
@@ -381,7 +381,7 @@ class CompiledProgram(StagedProgram):
         self.state = with_agents(self.state, jax.tree.map(jnp.copy, states))
         if self._played is None:
             return
-        # `update` consumes the state, so what was played needs copies of its own.
+        # `update` consumes the state, so the rollout needs copies of its own.
         agents = jax.tree.map(jnp.copy, self.state.agents)
         self._played = self._played._replace(
             play=self._played.play._replace(states=agents),
@@ -446,7 +446,7 @@ def _update(experiment: Experiment, state: RunState, played: Any) -> Any:
 
 
 def _with_stats(played: Any, change: Callable[[Any], Any]) -> Any:
-    """Returns what was played with the reports of its updates changed."""
+    """Returns the play with the reports of its updates changed."""
     play = played.play
     return played._replace(play=play._replace(stats=change(play.stats)))
 
@@ -454,7 +454,7 @@ def _with_stats(played: Any, change: Callable[[Any], Any]) -> Any:
 def with_agents(state: RunState, states: dict[int, TrainingState]) -> RunState:
     """Returns the state with other training states in some slots.
 
-    Buffers are shared with what is given; a `CompiledProgram` copies them.
+    Buffers are shared with the arguments; a `CompiledProgram` copies them.
 
     Args:
         state: The state of all seeds.

@@ -1,4 +1,4 @@
-"""One iteration as named numbers."""
+"""The metrics of one iteration by name."""
 
 from typing import Any
 
@@ -27,9 +27,9 @@ RETURNS = "episode/returns"
 #: their length; NaN in front where fewer ended.
 LATEST = "episode/latest"
 WINDOW = 100
-#: Before the number of a leaf of the game's summed counts.
+#: Prefix of the number of a leaf of the game's summed counts.
 TOTALS = "totals/"
-#: What a row holds for others; no metrics.
+#: Entries of a row that other modules read; they are not metrics.
 NOT_LOGGED = (RETURNS, LATEST, CURVES)
 
 
@@ -42,15 +42,15 @@ def rollout_row(
     parts: bool = False,
     curves: bool = False,
 ) -> Row:
-    """Returns the metrics of what was played, float32 scalars by name.
+    """Returns the metrics of a rollout, float32 scalars by name.
 
     Args:
         env: The game.
-        slots: Who played.
-        play: What was played, with a leading axis `[opponents]`.
+        slots: The slots that played.
+        play: Their play, with a leading axis `[opponents]`.
         returns: Whether the returns of the episodes of a stream are added: `RETURNS`.
-        parts: Whether arrays are added of which several rows are joined: `LATEST`,
-            and the counts of the game, `TOTALS`.
+        parts: Whether the arrays are added from which several rows are joined:
+            `LATEST`, and the counts of the game, `TOTALS`.
         curves: Whether the rewards of a trial by inner episode are added: `CURVES`.
     """
     row: dict[str, Any] = means(summed(play.episodes))
@@ -84,8 +84,8 @@ def update_row(
     """Returns the metrics of the updates on the trial clock, float32 scalars by name.
 
     Args:
-        slots: Who learnt.
-        stats: For each slot what its update reported.
+        slots: The slots of the lineup.
+        stats: For each slot the report of its update.
         agents: The training states after the updates.
     """
     row: dict[str, Any] = {}
@@ -102,7 +102,7 @@ def update_row(
 
 
 def is_metric(name: str) -> bool:
-    """Returns whether an entry of a row is a metric, and no part of several rows."""
+    """Returns whether an entry of a row is a metric, not an array for joining rows."""
     return name not in NOT_LOGGED and not name.startswith(TOTALS)
 
 

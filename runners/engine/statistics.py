@@ -1,4 +1,4 @@
-"""What several seeds say together: means and 95 % confidence intervals."""
+"""Statistics over seeds: means and 95 % confidence intervals."""
 
 import dataclasses
 import math
@@ -19,7 +19,7 @@ class Estimate:
         mean: Mean of the values that exist, NaN if there is none.
         half_width: Half the width of the 95 % confidence interval of the mean, by
             Student's t; None with fewer than two values.
-        count: How many seeds have a value.
+        count: The number of seeds that have a value.
         values: One value for each seed, NaN where it has none.
     """
 
@@ -29,7 +29,7 @@ class Estimate:
     values: tuple[float, ...]
 
     def as_dict(self) -> dict[str, Any]:
-        """Returns plain data with None for what does not exist."""
+        """Returns plain data with None for missing numbers."""
         low, high = self.interval or (None, None)
         return {
             "mean": _or_none(self.mean),
@@ -202,10 +202,10 @@ def curves_as_dict(
 def repetitions(
     curves: Float[np.ndarray, "seeds opponents K players"],
 ) -> tuple[Float[np.ndarray, "n K players"], str]:
-    """Returns (independent repetitions `[n, K, players]`, what they are).
+    """Returns (independent repetitions `[n, K, players]`, their kind in words).
 
-    Several seeds are repetitions, each the mean over its opponents; of one seed its
-    opponents are. Those with a value that is not finite are left out.
+    Several seeds are repetitions, each the mean over its opponents; with one seed, its
+    opponents are. Repetitions with a value that is not finite are left out.
 
     Args:
         curves: `[seeds, opponents, K, players]`.
@@ -217,7 +217,7 @@ def repetitions(
 
 
 class EvalMetrics(NamedTuple):
-    """What an evaluation says, float scalars; all NaN where a NaN decided an action.
+    """The results of an evaluation, float scalars; NaN if a NaN decided an action.
 
     Attributes:
         mean_return: Mean over episodes of the sum of rewards.
@@ -237,7 +237,7 @@ class EpisodeStats(NamedTuple):
         returns: Sum of rewards, NaN where a NaN decided an action.
         lengths: Steps played, int32.
         truncated: Whether the game's time limit ended it.
-        unfinished: Whether it was still going on after `max_steps`.
+        unfinished: Whether it had not ended after `max_steps`.
         broken: Whether a NaN was found in the agent's state, memory or actions.
     """
 
@@ -251,8 +251,8 @@ class EpisodeStats(NamedTuple):
 def summarise(stats: EpisodeStats) -> dict[str, Float[Array, ""] | Int[Array, ""]]:
     """Returns statistics of episodes by the names that logs use; scalars.
 
-    `eval/truncated_fraction` is the share that time ended, be it the game's limit or
-    `max_steps`. All but the number of episodes are NaN where an episode is broken.
+    `eval/truncated_fraction` is the share that ended by the game's time limit or by
+    `max_steps`. All but the number of episodes are NaN if an episode is broken.
     """
     returns = stats.returns
     low, high = returns.min(), returns.max()

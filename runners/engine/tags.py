@@ -1,4 +1,4 @@
-"""Tags that are folded into a run's key, so that no two uses share numbers.
+"""Tags that are folded into a run's key, so that no two uses share random numbers.
 
 Under the run's key of a seed lie
 
@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Int, Key
 
-#: In place of a player in the keys of samplers: the game's numbers.
+#: In place of a player in the keys of samplers: the params of the game.
 PARAMS = 2**16
 LANES, AGENTS, OUTER, SAMPLERS, EVALUATION, _PERIODIC, LEARNER = range(7)
 ASK, TELL, TRAIN, EVALUATE, AGAIN = range(5)
@@ -29,14 +29,14 @@ def slot_key(
     opponent: Int[Array, ""],
     player: int,
 ) -> Key[Array, ""]:
-    """Returns the key of what is drawn for a player at the opening of a trial.
+    """Returns the key of a player's draws at the opening of a trial.
 
     Args:
         run_key: The run's key of one seed; only folded.
         tag: `AGENTS` or `SAMPLERS`.
         trial: The number of the trial.
-        opponent: Against which opponent.
-        player: The lowest of a slot; or `PARAMS`.
+        opponent: The number of the opponent.
+        player: The lowest player of a slot, or `PARAMS`.
     """
     key = jax.random.fold_in(jax.random.fold_in(run_key, tag), trial)
     return jax.random.fold_in(jax.random.fold_in(key, opponent), player)
@@ -45,12 +45,12 @@ def slot_key(
 def evaluation_key(
     run_key: Key[Array, ""], env_steps: int | None = None
 ) -> Key[Array, ""]:
-    """Returns the key of an evaluation, which never meets a key of training.
+    """Returns the key of an evaluation, which differs from all keys of training.
 
     Args:
         run_key: The run's key of one seed; only folded.
-        env_steps: Steps after which it takes place; None: at the end of the run. Two
-            evaluations have different keys, the same one always the same.
+        env_steps: Environment steps before the evaluation; None: the one at the end of
+            the run. The key depends only on the run and this number.
     """
     key = jax.random.fold_in(run_key, EVALUATION)
     if env_steps is None:

@@ -1,1 +1,1 @@
-"""From a config to the engine's objects: mistakes are found before a compile."""
+"""Makes the engine's objects from a config; mistakes are found before a compile."""

@@ -1,4 +1,4 @@
-"""From a config's agents and `es` to the searches of an `Evolution`."""
+"""Makes the searches of an `Evolution` from a config's agents and `es`."""
 
 import dataclasses
 from typing import Any
@@ -10,7 +10,7 @@ from runners.search.evolution import Evolution
 from runners.search.options import SHARED, ESOptions, option_types, renamed
 from runners.search.search import Search
 
-#: Opponents of an evaluation, at least: a trial against one says little.
+#: The fewest opponents of an evaluation: a trial against one is a noisy estimate.
 MIN_EVALUATED_OPPONENTS = 16
 
 
@@ -20,11 +20,11 @@ def evolution(
     """Returns the agents and the evolution.
 
     Agents that are searched are marked by `es`, which holds all options of their search
-    that differ from the run's; others who learn do so on the inner clock, since they
-    start anew in each trial.
+    that differ from the run's. Other learners update on the inner clock, since they
+    get a new training state in each trial.
 
     Raises:
-        ValueError: If an option is unknown, or a strategy cannot do what is asked.
+        ValueError: If an option is unknown, or a strategy cannot serve it.
     """
     if all(agent.es is None for agent in agents):
         agents = (dataclasses.replace(agents[0], es={}), *agents[1:])
@@ -58,10 +58,10 @@ def evolution(
 
 
 def without_leftovers(config: ExperimentConfig) -> ESOptions:
-    """Returns the run's options without those of a strategy that nobody uses now.
+    """Returns the run's options without those of a strategy that no search uses.
 
-    Where the user named the strategy of an agent's own search, numbers of a stored
-    experiment that no search has a use for go with the strategy that they were for.
+    If the user named the strategy of an agent's own search, options of a stored
+    experiment that no search can use are dropped with the strategy that they were for.
     """
     searched = [
         (f"agent{i}.es.strategy", agent.es.get("strategy", config.es.strategy))
@@ -92,7 +92,7 @@ def _own_options(where: str, agent: AgentConfig) -> dict[str, Any]:
 
 
 def _given(options: ESOptions) -> dict[str, Any]:
-    """Returns the run's options of one search that say something."""
+    """Returns the run's options of one search that differ from the defaults."""
     default = ESOptions()
     fields = {f.name: getattr(options, f.name) for f in dataclasses.fields(options)}
     own = fields.pop("options")
@@ -103,7 +103,7 @@ def _given(options: ESOptions) -> dict[str, Any]:
 def _merged(options: ESOptions, own: dict[str, Any]) -> dict[str, Any]:
     """Returns the run's options with those of one search on top.
 
-    A search of another strategy takes those that this has a use for.
+    A search with another strategy takes only the options that its strategy can use.
     """
     every = {f.name: getattr(options, f.name) for f in dataclasses.fields(options)}
     every |= every.pop("options")
@@ -116,7 +116,7 @@ def _merged(options: ESOptions, own: dict[str, Any]) -> dict[str, Any]:
 
 
 def _check_used(options: ESOptions, names: list[str]) -> None:
-    """Raises ConfigError if no search has a use for an option of the run."""
+    """Raises ConfigError if no search can use an option of the run."""
     for name, value in _given(options).items():
         reasons = [strategies.refusal(strategy, name, value) for strategy in names]
         if name != "strategy" and all(reasons):
@@ -124,7 +124,7 @@ def _check_used(options: ESOptions, names: list[str]) -> None:
 
 
 def _shown(own: dict[str, Any], merged: dict[str, Any]) -> dict[str, Any]:
-    """Returns what is written down of a search that differs from the run's."""
+    """Returns the options of a search that differ from the run's, for the config."""
     if "strategy" not in own:
         return own
     return {k: v for k, v in merged.items() if k not in SHARED if v is not None}

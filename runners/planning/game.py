@@ -1,4 +1,4 @@
-"""The game of a config: what is played, with what payoffs, by how many."""
+"""The game of a config: its options, its payoffs and its number of players."""
 
 import warnings
 from collections.abc import Mapping, Sequence
@@ -22,7 +22,7 @@ from runners.engine import interventions
 from runners.engine.interventions import FIELDS
 from runners.planning.saved import saved_params
 
-#: Options of a game that say how much is played.
+#: Options of a game that decide its length.
 STEP_OPTIONS = ("num_inner_steps", "num_outer_steps")
 PAYOFF_DRAWS = {
     "random": interventions.RandomPayoffs,
@@ -34,7 +34,7 @@ PAYOFF_DRAWS = {
 def make_game(
     game: GameSpec, options: Mapping[str, Any]
 ) -> tuple[Any, Any, tuple[str, ...]]:
-    """Returns (env, params, notices) of a game with options as a config holds them."""
+    """Returns (env, params, notices) of a game, given options as in a config."""
     options = dict(options)
     for name in STEP_OPTIONS:
         if name in options:
@@ -50,7 +50,7 @@ def make_game(
 
 
 def payoff_table(params: Any) -> np.ndarray | None:
-    """Returns a game's payoff numbers, None for a game without any."""
+    """Returns a game's payoff numbers, None for a game without a payoff."""
     for name in FIELDS:
         payoff = getattr(params, name, None)
         if payoff is not None:
@@ -61,10 +61,10 @@ def payoff_table(params: Any) -> np.ndarray | None:
 def payoff_sampler(
     given: PayoffSamplerConfig, env: Any, params: Any
 ) -> interventions.PayoffSampler:
-    """Returns what draws the payoffs of a trial.
+    """Returns the sampler of a trial's payoffs.
 
     Raises:
-        ConfigError: If the game's payoff cannot be drawn so.
+        ConfigError: If the sampler does not suit the game's payoff.
     """
     try:
         shape = interventions.payoff_of(params).shape
@@ -92,7 +92,7 @@ def shuffled(env: Any) -> Any:
     """Returns the game with seats that are drawn for every trial.
 
     Raises:
-        ConfigError: If its players are not alike.
+        ConfigError: If its players are not interchangeable.
     """
     try:
         return ShuffledPlayers(env)
@@ -103,10 +103,10 @@ def shuffled(env: Any) -> Any:
 def one_player_game(
     config: ExperimentConfig, env: Any, params: Any, slots: Sequence[Slot]
 ) -> tuple[Any, Any]:
-    """Returns (env, params) of one player, with the others inside.
+    """Returns (env, params) of a one-player game that contains the other agents.
 
-    A game of one player is returned as it is. Learners among the others do not learn;
-    they play the weights that their `model_path` names.
+    A game of one player is returned unchanged. Learners among the other agents do not
+    learn; they play the weights that their `model_path` names.
 
     Args:
         config: The experiment, with every player seated.
@@ -141,7 +141,7 @@ def one_player_game(
 
 
 def _state(runner: str, agent: Agent, entry: AgentConfig) -> Any:
-    """Returns the state in which an agent plays as a part of the game."""
+    """Returns the training state with which an agent plays as a part of the game."""
     seat = entry.players[0] - 1
     state = agent.init_state(keys.player(jax.random.key(CO_PLAYER_SEED), seat))
     if not agent.learns:

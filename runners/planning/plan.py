@@ -1,4 +1,4 @@
-"""From a config to the engine's objects: mistakes are found before a compile."""
+"""Makes the engine's objects from a config; mistakes are found before a compile."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -20,17 +20,17 @@ from runners.search.outer_options import es_config
 from runners.search.space import make_space
 from runners.search.unit_search import make_search
 
-#: Settings that an evaluation has no use for.
+#: Settings that have no effect on an evaluation.
 OF_TRAINING = (
     *("total_timesteps", "log_interval", "eval_interval", "eval_episodes"),
     *("checkpoint_interval", "max_checkpoints", "keep_period", "non_finite"),
 )
-#: Settings of an agent that say when, what and from whom it learns.
+#: Settings of an agent that concern its learning.
 OF_LEARNING = ("reset", "learning", "stop_after", "sample", "self_play_trials")
 #: Settings of an agent that count trials, and those of a player.
 OF_TRIALS = ("clock", "reset", "stop_after", "self_play_trials")
 OF_A_PLAYER = ("sample", "show_payoff", "blind_games")
-#: With `es`, the option of `search` that is an individual's budget.
+#: With `es`, the option of `search` for the environment steps of an individual.
 INNER_BUDGET = "num_steps_per_iteration"
 
 
@@ -39,12 +39,12 @@ class Plan:
     """A run that is ready to be compiled.
 
     Attributes:
-        config: The config with everything filled in.
+        config: The config with all its gaps filled in.
         game: The game's registry entry.
-        experiment: What runs.
+        experiment: The experiment that runs.
         params: The game's numbers.
-        num_iterations: How many iterations to run; 1 for an evaluation.
-        notices: What the user should know before it starts.
+        num_iterations: The number of iterations; 1 for an evaluation.
+        notices: Messages for the user before it starts.
     """
 
     config: ExperimentConfig
@@ -85,7 +85,7 @@ class Plan:
 
     @property
     def num_trainings(self) -> int:
-        """How often the inner loop trains: in a search more than once."""
+        """Number of trainings of the inner loop; a search has several."""
         if not self.config.kind.reads("search"):
             return 1
         es = es_config(self.config.search)
@@ -94,7 +94,7 @@ class Plan:
 
     @property
     def total_steps(self) -> int:
-        """Environment steps of one seed in all; without those of a last evaluation."""
+        """Environment steps of one seed in all iterations, without evaluations."""
         return self.num_trainings * self.num_iterations * self.steps_per_iteration
 
     @property
@@ -109,12 +109,12 @@ class Plan:
 
     @property
     def mode(self) -> str:
-        """How evaluated agents act: `"sampled"` or `"greedy"`."""
+        """How evaluated agents choose actions: `"sampled"` or `"greedy"`."""
         return "greedy" if self.config.deterministic else "sampled"
 
     @property
     def title(self) -> str:
-        """The game and who plays it, in one line."""
+        """The game and its agents in one line."""
         game = self.game.id.removeprefix("pax/").partition("-v")[0]
         return f"{game}: {' v '.join(grouped(self.names))}"
 
@@ -123,7 +123,7 @@ def prepare(config: ExperimentConfig) -> Plan:
     """Returns the plan of a config.
 
     Raises:
-        ValueError: If a name is unknown, or anything does not fit anything else.
+        ValueError: If a name is unknown, or settings do not fit together.
     """
     game = find(config.env.id)
     env, params, notices = make_game(game, config.env.options)
@@ -174,14 +174,14 @@ def prepare(config: ExperimentConfig) -> Plan:
 
 
 def evaluation(plan: Plan) -> Plan:
-    """Returns the plan of one iteration in which nobody learns between trials."""
+    """Returns the plan of one iteration without learning between trials."""
     config = dataclasses.replace(plan.config, runner="eval")
     slots = tuple(
         seating.evaluated(slot, plan.env, config.deterministic)
         for slot in plan.experiment.slots
     )
     if plan.evolves:
-        # Of many opponents each learns by itself, also where training has one.
+        # Each of many opponents learns separately, even if training has only one.
         slots = tuple(dataclasses.replace(s, per_opponent=s.learns) for s in slots)
     experiment = dataclasses.replace(
         plan.experiment,
@@ -201,10 +201,10 @@ def evaluation(plan: Plan) -> Plan:
 def _seated(
     config: ExperimentConfig, game: GameSpec, env: Any
 ) -> tuple[ExperimentConfig, tuple[str, ...]]:
-    """Returns the config with an agent for every player, and what is to be said.
+    """Returns the config with an agent for every player, and notices for the user.
 
-    Who plays saved weights stands there under the name and with the options that it was
-    saved with. Who starts from some and learns on must be the agent that they are of.
+    An agent that plays saved weights gets the name and the options that it was saved
+    with. An agent that learns from saved weights on must be the agent of the weights.
     """
     agents = seating.seated(config.agents, game, env.num_players)
     config = dataclasses.replace(config, agents=agents)
@@ -218,7 +218,7 @@ def _seated(
             saved.check_weights(seat)
     config = dataclasses.replace(config, agents=agents)
     if notices and not config.origin("name").typed:
-        # With another agent it is no run of its experiment.
+        # With another agent it is not a run of its experiment.
         empty = dict.fromkeys(("name", "description", "expected", "source"), "")
         config = dataclasses.replace(config, **empty, bands={})
     return config, tuple(notices)
@@ -230,7 +230,7 @@ def _trained_options(seat: seating.Seat) -> dict[str, Any]:
 
 
 def _optimised(config: ExperimentConfig) -> tuple[ExperimentConfig, OuterOptimiser]:
-    """Returns the config, and what changes its agents from trial to trial."""
+    """Returns the config, and its outer optimiser."""
     if config.kind.evolves:
         for i, agent in enumerate(config.agents, start=1):
             written = config.origin(f"agent{i}.clock")
@@ -251,7 +251,7 @@ def _num_iterations(
     num_steps: int | None,
     outer: OuterOptimiser,
 ) -> tuple[int, tuple[str, ...]]:
-    """Returns how many iterations hold `total_timesteps`, and a notice if not exact."""
+    """Returns the iterations that hold `total_timesteps`, and a notice if not exact."""
     if not config.kind.trains:
         return 1, ()
     if config.kind.evolves and config.es.num_generations is not None:
@@ -278,10 +278,10 @@ def _num_iterations(
 
 
 def _check_kind(config: ExperimentConfig) -> None:
-    """Raises ConfigError for what a runner cannot do.
+    """Raises ConfigError for settings that a runner cannot serve.
 
-    Who is searched by `evo` does not learn by itself. The play of `sarl` is endless, so
-    nothing counts trials, and who plays against its learner is a part of the game.
+    An agent that `evo` searches has no update of its own. The play of `sarl` is
+    endless, so that there are no trials, and its co-players are parts of the game.
 
     Args:
         config: The experiment, in which agents that are searched are marked by `es`.
@@ -315,7 +315,7 @@ def _refuse(
 
 
 def _check_learns(config: ExperimentConfig, slots: Sequence[Slot]) -> None:
-    """Raises ConfigError if nobody learns who should."""
+    """Raises ConfigError if the runner needs a learner and no agent learns."""
     if config.kind.needs_a_learner and not any(slot.learns for slot in slots):
         players = [agent.name for agent in config.agents]
         raise ConfigError(
@@ -370,10 +370,10 @@ def _custom_name(game: GameSpec, agents: tuple[AgentConfig, ...]) -> str:
 
 
 def _check_outer(config: ExperimentConfig, experiment: Experiment, params: Any) -> None:
-    """Finds what does not fit together.
+    """Checks that the parts of an outer loop fit together.
 
     Args:
-        config: What is to run.
+        config: The config of the run.
         experiment: Its inner loop.
         params: The game's numbers.
 
@@ -403,7 +403,7 @@ def _check_outer(config: ExperimentConfig, experiment: Experiment, params: Any) 
 
 
 def _without_effect(config: ExperimentConfig) -> tuple[str, ...]:
-    """Returns a notice for every setting of the command line that is of training."""
+    """Returns a notice for every command-line setting that only training uses."""
     return tuple(
         f"{config.origin(name)}: {name} is about training, and eval does not train"
         for name in OF_TRAINING

@@ -1,4 +1,4 @@
-"""The weights that a config names: where they are, what they are of, who plays them."""
+"""The weights that a config names: their files and their agents."""
 
 import dataclasses
 from pathlib import Path
@@ -20,7 +20,7 @@ def model_files(agent: AgentConfig) -> list[Path]:
     """Returns the files of an agent's weights, one for each seed that was trained.
 
     `model_path` is a file, which serves all seeds, or a run directory: then seed i
-    takes what the run's seed i left (cyclically) for the same player.
+    takes the weights of the run's seed i (cyclically) for the same player.
 
     Raises:
         ConfigError: If there is none.
@@ -44,8 +44,8 @@ def model_files(agent: AgentConfig) -> list[Path]:
 def download(run_path: str, model_path: str) -> Path:
     """Returns the local copy of a saved agent of a Weights & Biases run.
 
-    It is in the newest model that the run logged, or among the files that somebody
-    saved with the run.
+    It is in the newest model that the run logged, or among the files that were saved
+    with the run.
 
     Args:
         run_path: `entity/project/run`.
@@ -104,7 +104,7 @@ def saved_params(agent: AgentConfig, made: Agent) -> list[Any]:
 
 
 def saved_record(agent: AgentConfig) -> dict[str, Any]:
-    """Returns what is recorded beside an agent's weights: its name and its options."""
+    """Returns the record beside an agent's weights: its name and its options."""
     try:
         return weights.describe_agent(model_files(agent)[0])
     except (weights.WeightsError, FileNotFoundError) as error:
@@ -112,10 +112,10 @@ def saved_record(agent: AgentConfig) -> dict[str, Any]:
 
 
 def as_saved(seat: Seat) -> tuple[AgentConfig, str | None]:
-    """Returns (the agent that its weights are of, what to tell the user about it).
+    """Returns (the agent of the saved weights, a notice for the user).
 
-    It has the options that it was trained with, but for those that were set for this
-    run; like those of any agent, usual ones are not written down.
+    The agent has the options that it was trained with, except for those that were set
+    for this run; as for any agent, defaults are left out.
 
     Raises:
         ConfigError: If the user named another agent.
@@ -151,10 +151,10 @@ def as_saved(seat: Seat) -> tuple[AgentConfig, str | None]:
 
 
 def check_weights(seat: Seat) -> None:
-    """Raises ConfigError if who goes on to learn is to start from another's weights.
+    """Raises ConfigError if a learner would start from the weights of another agent.
 
-    Those at Weights & Biases, and those that are not there, are not looked at: a run
-    that goes on needs none, and any other loads them.
+    Weights at Weights & Biases and missing ones are not checked here: a resumed run
+    needs none, and any other run loads them later.
     """
     if seat.agent.run_path is not None:
         return

@@ -1,4 +1,4 @@
-"""Who sits where: agents by name and options, made for their seats."""
+"""Seats of agents: agents are made by name and options, for their seats."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -32,7 +32,7 @@ from runners.engine.interventions import (
 )
 from runners.kinds import KINDS, RunnerKind
 
-#: Options of learners that a run decides, and what to write instead.
+#: Options of learners that a run decides, and the settings to write instead.
 RUN_SETTINGS = {
     "num_envs": "num_envs=VALUE",
     "n_steps": "num_inner_steps=VALUE",
@@ -47,7 +47,7 @@ def seated(
 ) -> tuple[AgentConfig, ...]:
     """Returns the agents with their players filled in, every player seated once.
 
-    Players for whom nobody is named are played by the game's usual opponent.
+    The game's usual opponent plays each player for whom no agent is named.
     """
     agents = agents or (AgentConfig(DEFAULT_LEARNER),)
     taken = {player for agent in agents for player in agent.players}
@@ -71,7 +71,7 @@ def seated(
 def _no_seat(
     agents: tuple[AgentConfig, ...], index: int, game: GameSpec, num_players: int
 ) -> str:
-    """Returns the message about an agent for whom no seat is left."""
+    """Returns the message about an agent without a free seat."""
     several = [
         f"agent{i} plays {list(agent.players)}"
         for i, agent in enumerate(agents, start=1)
@@ -88,7 +88,7 @@ def _no_seat(
 
 @dataclasses.dataclass(frozen=True)
 class Seat:
-    """One agent of an experiment, on its way to a slot of the engine.
+    """One agent of an experiment, from which a slot of the engine is made.
 
     Attributes:
         index: Its place in the config.
@@ -100,17 +100,17 @@ class Seat:
 
     @property
     def agent(self) -> AgentConfig:
-        """The agent as the config has it."""
+        """The agent's entry in the config."""
         return self.config.agents[self.index]
 
     @property
     def where(self) -> str:
-        """What its settings begin with, such as `agent1`."""
+        """The prefix of its settings, such as `agent1`."""
         return f"agent{self.index + 1}"
 
     @property
     def plays_weights(self) -> bool:
-        """Whether it is played as it was saved, and does not go on to learn."""
+        """Whether it plays saved weights without learning."""
         kind = self.config.kind
         frozen = not (kind.trains and self.agent.learning)
         part_of_game = kind.endless and self.index > 0
@@ -140,15 +140,15 @@ class Seat:
         return given
 
     def slot(self, env: Any, params: Any, trained: Mapping[str, Any]) -> Slot:
-        """Returns its slot, in which the agent does not learn yet.
+        """Returns its slot, without the settings of its learning.
 
         Args:
             env: The game, with all its players.
             params: Its numbers.
-            trained: The options that its weights were trained with; its own win.
+            trained: The options with which its weights were trained; its own win.
 
         Raises:
-            PairingError: If it cannot play the seat; names those that can.
+            PairingError: If it cannot play the seat; names agents that can.
             ValueError: If an option is unknown or refused.
         """
         name, players = self.agent.name, tuple(p - 1 for p in self.agent.players)
@@ -176,7 +176,7 @@ class Seat:
     def learning(
         self, slot: Slot, env: Any, num_steps: int | None, num_iterations: int
     ) -> Slot:
-        """Returns its slot as it learns in a run, whose agent knows how often.
+        """Returns its slot with learning; its agent knows the number of its updates.
 
         Args:
             slot: The slot without learning.
@@ -207,8 +207,8 @@ class Seat:
         )
         if not kind.trains and not learns_within_a_trial(slot, env):
             return without_learning(slot, self.config.deterministic)
-        # Who learns within the trials of others is an opponent, also in the first
-        # place.
+        # A learner within the trials of others is an opponent, even if it is the
+        # first agent.
         opponent = self.index > 0 or not kind.needs_a_learner
         apart = slot.learns and self.config.num_opponents > 1 and opponent
         slot = dataclasses.replace(slot, per_opponent=apart)
@@ -216,7 +216,7 @@ class Seat:
         return slot
 
     def _observer(self, env: Any, params: Any) -> InTurn | None:
-        """Returns what it observes through, None if it sees the game as it is.
+        """Returns the observer of the agent, None if it observes the game unchanged.
 
         Raises:
             ConfigError: If the game has no payoff, or no START for blind games.
@@ -262,9 +262,9 @@ class Seat:
         return f"{said}."
 
     def _trials_of_a_life(self, num_iterations: int) -> int:
-        """Returns how many trials it plays before it starts afresh, or in all."""
+        """Returns the number of trials before its first reset, or in total."""
         if self.config.kind.evolves:
-            # Who learns under evolution starts anew in each trial.
+            # Learners under evolution get a new training state in each trial.
             return 1
         if self.agent.reset == "never":
             return num_iterations
@@ -272,10 +272,10 @@ class Seat:
         return min(num_iterations, 1 if reset == "trial" else int(reset))
 
     def _sampler(self, made: Agent, num_outer_steps: int) -> DrawnNumbers | None:
-        """Returns how its numbers are drawn, None if none are.
+        """Returns the sampler of its hyperparameters, None if none is drawn.
 
         Raises:
-            ConfigError: If a number is none of the agent's, or its bounds do not fit.
+            ConfigError: If the agent has no such hyperparameter, or a bound is refused.
         """
         draws: dict[str, Uniform | UniformStop] = {}
         known = jax.eval_shape(lambda: made.init_state(jax.random.key(0))).hyper
@@ -292,7 +292,7 @@ class Seat:
         return DrawnNumbers(tuple(sorted(draws.items()))) if draws else None
 
     def _schedule(self, num_outer_steps: int) -> HardStop | None:
-        """Returns when it stops learning within a trial, None if it does not.
+        """Returns the agent's hard stop within a trial, None if it has none.
 
         Raises:
             ConfigError: If it does not learn within a trial, or the number is too
@@ -317,10 +317,10 @@ class Seat:
         return HardStop(after)
 
     def _self_play(self, env: Any) -> tuple[tuple[int, ...], FadingSelfPlay | None]:
-        """Returns (players, from 0, that it plays instead of others, how often).
+        """Returns (players, from 0, of its self-play, the probability by trial).
 
         Raises:
-            ConfigError: If it cannot play them, since they see or do something else.
+            ConfigError: If it cannot play them, since their spaces differ from its own.
         """
         agent, setting = self.agent, f"{self.where}.self_play_trials"
         if not agent.self_play_trials:
@@ -339,7 +339,7 @@ class Seat:
         return others, FadingSelfPlay(agent.self_play_trials)
 
     def _check_batch(self, slot: Slot, env: Any, num_steps: int | None) -> None:
-        """Raises ValueError if a learner cannot split what one update gets."""
+        """Raises ValueError if a learner cannot split the batch of one update."""
         if not slot.learns:
             return
         steps = env.num_inner_steps
@@ -370,8 +370,8 @@ def option_types(
 ) -> dict[str, Any] | None:
     """Returns the options that an agent takes, with their types; None if unknown.
 
-    They are the fields of its `config_class`, or its own where it has none, without
-    those that a run decides.
+    They are the fields of its `config_class`, or of the agent itself without one, and
+    leave out those that a run decides.
     """
     holder = getattr(agent_class, "config_class", agent_class)
     if not (isinstance(holder, type) and dataclasses.is_dataclass(holder)):
@@ -385,7 +385,7 @@ def option_types(
 
 
 def defaults(agent_class: Any) -> dict[str, Any]:
-    """Returns the options that an agent has where none are given."""
+    """Returns the default options of an agent."""
     holder = getattr(agent_class, "config_class", agent_class)
     known = options.described(holder).values()
     return {o.name: o.default for o in known if o.default is not dataclasses.MISSING}
@@ -394,21 +394,21 @@ def defaults(agent_class: Any) -> dict[str, Any]:
 def run_settings(kind: RunnerKind) -> set[str]:
     """Returns the options of learners that a run decides.
 
-    In endless play the length of a rollout is an agent's own.
+    In endless play the length of a rollout is an option of the agent.
     """
     return RUN_SETTINGS.keys() - ({"n_steps"} if kind.endless else set())
 
 
 def learns_within_a_trial(slot: Slot, env: Any) -> bool:
-    """Whether a slot learns at inner boundaries: then it does in evaluations too."""
+    """Whether a slot learns within trials, which it does in evaluations too."""
     return slot.learns and slot.clock == "inner" and env.num_outer_steps > 1
 
 
 def evaluated(slot: Slot, env: Any, deterministic: bool) -> Slot:
-    """Returns a slot as an evaluation plays it in the middle of training.
+    """Returns a slot for an evaluation in the middle of training.
 
-    One that learns within a trial goes on doing so, from where it is, or afresh if
-    each trial begins so; the others are frozen.
+    A slot that learns within a trial still does so, from its current training state, or
+    from a new one if it is reset in every trial; other slots are frozen.
     """
     if not learns_within_a_trial(slot, env):
         return without_learning(slot, deterministic)
@@ -419,7 +419,7 @@ def evaluated(slot: Slot, env: Any, deterministic: bool) -> Slot:
 
 
 def without_learning(slot: Slot, deterministic: bool) -> Slot:
-    """Returns a slot that does not learn, and takes the likeliest action if asked."""
+    """Returns a slot without learning; `deterministic` takes the likeliest action."""
     agent = slot.agent
     if deterministic:
         agent = dataclasses.replace(agent, greedy=True)
@@ -435,7 +435,7 @@ def without_learning(slot: Slot, deterministic: bool) -> Slot:
 
 
 def untrained(config: ExperimentConfig, slots: Sequence[Slot]) -> tuple[str, ...]:
-    """Returns a notice for every learner that plays as it starts, without weights."""
+    """Returns a notice for every learner that plays with its first weights."""
     return tuple(
         f"{agent.name} (player {agent.players[0]}) plays untrained: "
         f"--model-path FILE --player {agent.players[0]} loads weights"

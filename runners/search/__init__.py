@@ -1,1 +1,1 @@
-"""Evolution: its strategies, what they search, and the outer optimiser of them."""
+"""Evolution: strategies, search spaces, and the outer optimiser."""

@@ -29,16 +29,16 @@ _SHAPINGS = {
     "none": "identity_fitness_shaping_fn",
     "weights": "weights_fitness_shaping_fn",
 }
-#: Numbers of the solutions on which a strategy is tried.
+#: The number of dimensions of the solutions on which a strategy is tried.
 _DIMENSIONS = 8
 
 
 class PopulationError(ValueError):
-    """A population of a size that a strategy cannot have."""
+    """A population size that a strategy does not support."""
 
 
 def check_population(options: ESOptions) -> None:
-    """Raises ValueError for a population that cannot be; names the nearest that can."""
+    """Raises ValueError for a population size of no use; names the nearest possible."""
     size = options.population_size
     try:
         build(options, _solution(options))
@@ -60,20 +60,20 @@ def _can_have(options: ESOptions, size: int) -> bool:
 
 
 def _solution(options: ESOptions) -> jax.Array:
-    """Returns a solution on which a strategy is tried; it fits the options."""
+    """Returns a solution that fits the options, on which a strategy is tried."""
     whole = [value for value in options.options.values() if isinstance(value, int)]
     return jnp.zeros(max([_DIMENSIONS, *whole]))
 
 
 def build(options: ESOptions, solution: PyTree[Float[Array, "..."]]) -> tuple[Any, Any]:
-    """Returns (algorithm, its params) for solutions of such shapes, as evosax has them.
+    """Returns evosax's (algorithm, params) for solutions of the given shapes.
 
     Raises:
-        PopulationError: If the strategy cannot have such a population.
+        PopulationError: If the strategy does not support the population size.
     """
     strategy = find(options.strategy)
     size, arguments = _arguments(strategy, options, solution)
-    # It makes arrays when it is imported, and with the first one JAX counts devices.
+    # Its import makes arrays, and with the first array JAX fixes its devices.
     algorithms = importlib.import_module("evosax.algorithms").algorithms
     make = _one_by_one(algorithms[strategy.name])
     try:
@@ -97,7 +97,7 @@ def _arguments(
     """Returns (members of a sub-population, the other arguments of a constructor).
 
     Raises:
-        PopulationError: If there are no sub-populations of one size.
+        PopulationError: If the population does not split into equal sub-populations.
     """
     number = functools.partial(_number, options)
     given = options.options
@@ -123,7 +123,7 @@ def _arguments(
 
 
 def _part(strategy: Strategy, options: ESOptions, arguments: dict[str, Any]) -> int:
-    """Returns the size of a sub-population; their number goes to the arguments."""
+    """Returns the size of a sub-population; adds their number to the arguments."""
     size, parts = options.population_size, 1
     if strategy.several:
         usual = strategy.arguments["num_populations"]
@@ -140,10 +140,10 @@ def _part(strategy: Strategy, options: ESOptions, arguments: dict[str, Any]) -> 
 def _one_by_one(make: Any) -> Any:
     """Returns a class of evosax that factorises one matrix after another.
 
-    On CPUs a batch of LAPACK calls takes threads of the pool in which it waits for
-    others: two of them in one program, as of two searches for several seeds, can wait
-    for each other for ever. So the methods that factorise are a loop over seeds, and
-    over sub-populations, where they would be a batch.
+    On CPUs a batch of LAPACK calls needs threads of the pool in which it waits itself:
+    two batches in one program, as of two searches for several seeds, can wait for each
+    other for ever. So the methods that factorise loop over seeds and sub-populations
+    instead of batching them.
     """
     rows = ((each, STRATEGIES.get(each.__name__)) for each in make.__mro__)
     pairs = ((each, row.factorises) for each, row in rows if row and row.factorises)
@@ -152,7 +152,7 @@ def _one_by_one(make: Any) -> Any:
         return make
     methods = {name: _sequential(getattr(base, name)) for name in names}
     looped = type(base.__name__, (base,), methods)
-    # Who calls the method for sub-populations comes before it, by `super()`.
+    # The class that calls the method by `super()`, for sub-populations, comes first.
     return looped if base is make else type(make.__name__, (make, looped), {})
 
 
@@ -168,7 +168,7 @@ def _sequential(method: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def first_spread(options: ESOptions) -> float:
-    """Returns the spread of the members around the mean at first."""
+    """Returns the initial spread of the members around the mean."""
     return _number(options, "sigma_init")
 
 
@@ -193,9 +193,9 @@ def _schedule(start: float, decay: float, limit: float) -> optax.Schedule:
 def _sampler(
     solution: Any, sigma: float, bounds: tuple[float | None, float | None]
 ) -> Callable[[jax.Array], Any]:
-    """Returns a function of a key: numbers in the shape of a solution.
+    """Returns a function from a key to random numbers in the shape of a solution.
 
-    They are uniform between the bounds, or normal around 0 where there are none.
+    They are uniform between the bounds, or normal around 0 without bounds.
     """
     leaves, tree = jax.tree.flatten(solution)
 

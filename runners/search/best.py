@@ -1,4 +1,4 @@
-"""The best member of a search: found among those that were kept, then played again."""
+"""The best member of a search: found among the kept members, then played again."""
 
 import dataclasses
 import functools
@@ -16,12 +16,12 @@ from runners.engine.statistics import Estimate, estimates
 from runners.search.evolution import Evolution, EvolutionState
 from runners.search.search import Archive
 
-#: "Steps" that fold the keys of the evaluations on the way, the same for all of them.
+#: In place of `env_steps`: gives all evaluations that choose a member the same keys.
 PROGRESS = 0
 
 
 class Measured(Protocol):
-    """What an evaluation measured."""
+    """The measurements of an evaluation."""
 
     @property
     def metrics(self) -> dict[str, np.ndarray]:
@@ -30,7 +30,7 @@ class Measured(Protocol):
 
 
 class Evaluates(Protocol):
-    """What plays agents without learning: the `Evaluation` of a run."""
+    """The interface that plays agents without learning: a run's `Evaluation`."""
 
     def play(
         self, agents: tuple[TrainingState, ...], env_steps: int | None = None
@@ -44,11 +44,11 @@ class BestMember:
     """The best member of one search, seed by seed.
 
     Attributes:
-        slot: Whose search.
-        player: Its first player, from 1.
+        slot: The slot of the search, from 0.
+        player: The slot's first player, from 1.
         params: Parameters of the agent, leaves `[seeds, ...]`.
-        metrics: What came of it on keys that it had not been chosen on, by name.
-        fitness: What it was worth in its own generation, `[seeds]`.
+        metrics: Its results by name, on keys other than those of the choice.
+        fitness: Its fitness in its own generation, `[seeds]`.
         generation: The number of that generation, from 0, `[seeds]`.
     """
 
@@ -73,9 +73,9 @@ def best_members(
 ) -> tuple[BestMember, ...]:
     """Returns the best member of each search.
 
-    A member that came out first in its generation may have been lucky, so all that
-    were kept play once more, on the same keys; the best of these is reported on keys
-    that are new again. With several searches the others stand at their means.
+    A member that was first in its generation may have been lucky, so all kept members
+    play once more, on the same keys; the best of these is reported on new keys. With
+    several searches the other agents are the means of their searches.
 
     Args:
         evaluation: The `Evaluation` of the run.

@@ -1,6 +1,6 @@
-"""What is searched: names, ranges, and how a free number becomes a value in a range.
+"""Search targets: names, ranges, and the map from free numbers to values.
 
-Starts no JAX: configs are read by it.
+Starts no JAX, since the reading of configs needs it.
 """
 
 import dataclasses
@@ -12,11 +12,11 @@ from paxenv.suggestions import closest, suggestion
 
 #: The search target that stands for all numbers of the policy.
 PARAMETERS = "parameters"
-#: What names of numbers of the game begin with.
+#: The prefix of names of numbers of the game.
 ENV = "env."
 SCALES = ("linear", "log", "int", "choice")
 
-#: Names by which users know hyperparameters.
+#: Other names of hyperparameters.
 ALIASES = {
     "_batch_size": "batch_size",
     "n_units": "hidden_sizes",
@@ -31,7 +31,7 @@ ALIASES = {
 
 @dataclasses.dataclass(frozen=True)
 class SearchDim:
-    """One search target and the values it may have.
+    """One search target and its possible values.
 
     Attributes:
         name: A hyperparameter of the agent, such as `learning_rate`; one of its other
@@ -120,7 +120,7 @@ class SearchDim:
         share = 0.5 * (xp.tanh(0.5 * z) + 1.0)
         if self.scale in ("int", "choice"):
             count = len(self.values)
-            # The highest place also where the share rounds to 1.
+            # The share may round to 1, which is the highest place too.
             place = xp.floor(share * count)
             if xp is math:
                 return self.values[min(int(place), count - 1)]
@@ -138,11 +138,11 @@ class SearchDim:
         return xp.clip(value, self.low, self.high)
 
     def place(self, value: Any, margin: float = 0.02) -> float:
-        """Returns the `z` of a value, of the nearest one in range where it is outside.
+        """Returns the `z` of a value, or of the nearest value in the range.
 
         Args:
-            value: A value; one that is no number stands for the middle.
-            margin: How near to an end the share of the range may come.
+            value: A value; anything but a number stands for the middle.
+            margin: The smallest distance to an end, as a share of the range.
         """
         share = self._share(value)
         share = min(max(share, margin), 1.0 - margin)
@@ -165,7 +165,7 @@ class SearchDim:
         return (value - low) / (high - low)
 
 
-#: Ranges of targets that are given by name alone.
+#: Default ranges, for targets that are given by name alone.
 DEFAULTS = {
     dim.name: dim
     for dim in (
@@ -190,7 +190,7 @@ def dims_of(targets: tuple[Target, ...]) -> tuple[SearchDim, ...]:
     """Returns the dimensions of search targets, without `"parameters"`.
 
     Raises:
-        ValueError: If a target has no range, stands twice, or there is none at all.
+        ValueError: If a target has no range or is repeated, or there is no target.
     """
     if not targets:
         raise ValueError(
@@ -208,13 +208,13 @@ def dims_of(targets: tuple[Target, ...]) -> tuple[SearchDim, ...]:
 
 
 def parse_target(text: str) -> Target:
-    """Returns the search target that a text means.
+    """Returns the search target of a text.
 
     `parameters`, `learning_rate`, `learning_rate:1e-4:1e-1:log`,
     `batch_size:32,64,128`, `env.gravity:5:15`.
 
     Raises:
-        ValueError: If it is of no such form.
+        ValueError: If it has none of these forms.
     """
     name, *rest = (part.strip() for part in text.split(":"))
     if not rest:

@@ -1,4 +1,4 @@
-"""Evolution as an outer optimiser: populations play, searches learn from it."""
+"""Evolution as an outer optimiser: populations play, and searches learn from it."""
 
 import dataclasses
 from collections.abc import Iterator
@@ -17,11 +17,11 @@ from runners.search.search import Search, SearchState
 
 
 class EvolutionState(OuterState):
-    """Where an evolution stands.
+    """The state of an evolution.
 
     Attributes:
-        agents: As in `OuterState`; where an agent is searched, its parameters are what
-            the search stands for, its mean.
+        agents: As in `OuterState`; the parameters of a searched agent are the mean of
+            its search.
         searches: For each slot its `SearchState`, () where there is none.
     """
 
@@ -33,14 +33,14 @@ class Evolution(OuterOptimiser[EvolutionState, Generation]):
     """Searches the parameters of one agent or several by evolution strategies: `evo`.
 
     In each generation every member of a population plays one trial, against opponents
-    that start anew and are the same for all members. What a member is worth is its mean
-    reward per step. Only parameters that `policy` uses are searched.
+    that get a new training state and are the same for all members. A member's fitness
+    is its mean reward per step. Only parameters that `policy` uses are searched.
 
     Attributes:
         searches: For each slot its search, None where there is none.
         objective: `"mean"` over the trial, or over its `"last"` inner episode.
-        common_random_numbers: Whether members share the keys of their games; new in
-            each generation either way.
+        common_random_numbers: Whether members share the keys of their games, which are
+            new in each generation in any case.
         opponent: With several searches, whether member k meets the other's `"member"`
             k, or the other's `"mean"`.
     """
@@ -170,7 +170,7 @@ def _seat_key(key: jax.Array, slot: Slot) -> jax.Array:
 def _standing(
     search: Search, slot: Slot, agent: TrainingState, state: SearchState
 ) -> TrainingState:
-    """Returns the agent that a search stands for."""
+    """Returns the training state of a search's mean."""
     solution = population.taken(slot.agent, agent.params)
     mean = search.mean(state, solution)
     return agent.replace(

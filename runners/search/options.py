@@ -18,15 +18,15 @@ from paxenv.options import (
 )
 from paxenv.suggestions import suggestion
 
-#: The shaping for which a strategy is made.
+#: Stands for the shaping for which a strategy is made.
 AUTO = "auto"
 SHAPINGS = (AUTO, "centered_rank", "z_score", "normalize", "none", "weights")
 #: Other names of shapings, those of evosax.
 SHAPING_ALIASES = {"standardize": "z_score", "identity": "none"}
-#: Best members that are kept.
+#: The number of best members that are kept.
 NUM_KEPT = 5
 
-#: What to write instead of names whose meaning is spread over others.
+#: Replacements of names whose meaning is spread over several options.
 HINTS = {
     "centered_rank": "fitness_shaping: centered_rank",
     "z_score": "fitness_shaping: z_score",
@@ -40,7 +40,7 @@ HINTS = {
 @documented
 @dataclasses.dataclass(frozen=True)
 class ESOptions:
-    """How parameters are searched. None leaves a number to the strategy."""
+    """Options of a search. None leaves a number to the strategy."""
 
     strategy: str = option(
         "Open_ES",
@@ -154,7 +154,7 @@ class ESOptions:
 
     @property
     def num_kept(self) -> int:
-        """How many of the best members are kept."""
+        """The number of best members that are kept."""
         return min(NUM_KEPT, self.population_size) if self.top_k is None else self.top_k
 
     def _check_pair(self, low: str, high: str, *, together: bool) -> None:
@@ -165,7 +165,7 @@ class ESOptions:
             raise ValueError(f"es.{low}={a} is above es.{high}={b}")
 
 
-#: Options of one search; the others belong to the whole evolution.
+#: Options of the whole evolution; the others belong to one search.
 SHARED = (
     *("population_size", "num_generations", "objective", "common_random_numbers"),
     *("opponent", "top_k"),
@@ -179,11 +179,11 @@ def option_types() -> dict[str, Any]:
 
 
 def renamed(given: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """Returns options under their own names; refuses those that mean something else.
+    """Returns options under their own names; refuses those of another meaning.
 
     Args:
-        given: Options by any name that users know.
-        where: Their place, for messages.
+        given: Options by any of their names.
+        where: The place of the options, for messages.
 
     Raises:
         ValueError: If a name is one of `HINTS`, or an option is given twice.
@@ -195,7 +195,7 @@ def renamed(given: Mapping[str, Any], where: str) -> dict[str, Any]:
 
 
 def shaping_of(asked: str, option: str) -> str:
-    """Returns the shaping of fitness that a name means.
+    """Returns the shaping of fitness of a name.
 
     Raises:
         ValueError: If there is none; names the option.

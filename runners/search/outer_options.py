@@ -1,4 +1,4 @@
-"""How outer loops run, as values; starts no JAX."""
+"""The options of outer loops; starts no JAX."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ from runners.search.options import AUTO
 @documented
 @dataclasses.dataclass(frozen=True)
 class OuterConfig:
-    """What every outer loop needs."""
+    """Options that every outer loop has."""
 
     num_steps: Count = option(
         100_000,
@@ -48,7 +48,7 @@ class OuterConfig:
 
     @property
     def inner_steps(self) -> int:
-        """Environment steps of one inner loop, by which the agent's schedules end."""
+        """Environment steps of one inner loop, over which the agent's schedules run."""
         return self.num_steps
 
 
@@ -137,7 +137,7 @@ def search_options() -> dict[str, Any]:
 
 
 def search_key(name: str) -> str:
-    """Returns the option that a key of the section `search` means.
+    """Returns the option of a key of the section `search`.
 
     Raises:
         ValueError: If there is none; names the nearest.

@@ -1,4 +1,4 @@
-"""One search over the parameters of one agent: ask, tell, and where it stands."""
+"""One search over the parameters of one agent: ask, tell, and its state."""
 
 import dataclasses
 import functools
@@ -17,19 +17,19 @@ from runners.search.options import ESOptions
 #: A solution, and the members of a population, leaves `[population, ...]`.
 Solution = PyTree[Float[Array, "..."], "T"]
 Members = PyTree[Float[Array, "population ..."], "T"]
-#: Of each member what it was worth; larger is better.
+#: The fitness of each member; larger is better.
 Fitness = Float[Array, " population"]
 
 
 class Archive(struct.PyTreeNode):
-    """The members of highest fitness, best first; fitness -inf where there is none.
+    """The members of highest fitness, best first; fitness -inf in an empty place.
 
     A member's fitness is that of its own generation, in which it may have been lucky.
 
     Attributes:
         solutions: Leaves `[k, ...]`.
         fitness: float32 `[k]`.
-        generation: When each lived, from 0. int32 `[k]`.
+        generation: The generation of each, from 0. int32 `[k]`.
     """
 
     solutions: PyTree[Float[Array, "k ..."]]
@@ -38,7 +38,7 @@ class Archive(struct.PyTreeNode):
 
 
 def empty_archive(solution: Solution, k: int) -> Archive:
-    """Returns an archive of `k` places for solutions like this one."""
+    """Returns an empty archive of `k` places for solutions of the same shapes."""
     return Archive(
         solutions=jax.tree.map(lambda x: jnp.zeros((k, *x.shape), x.dtype), solution),
         fitness=jnp.full((k,), -jnp.inf),
@@ -75,7 +75,7 @@ def with_members(
     )
 
 
-#: Fields that evosax opens with NaN where it knows nothing yet.
+#: Fields that evosax fills with NaN at first.
 UNKNOWN = ("best_solution", "best_solution_shaped", "population_best", "grad")
 # Tags under the key of a search.
 _START, _FIRST, _INIT = range(3)
@@ -84,10 +84,10 @@ MAX_SQUARED = 10_000
 
 
 class SearchState(struct.PyTreeNode):
-    """Where a search stands; arrays only.
+    """The state of a search; arrays only.
 
     Attributes:
-        strategy: The state of the strategy, as evosax has it.
+        strategy: The state of evosax's strategy.
         start: The mean of the first generation, for strategies that keep a population
             instead of a mean; () for others.
         best: The best members so far.
@@ -105,7 +105,7 @@ class Search:
     """A strategy over solutions, any pytree of floats; a larger fitness is better.
 
     Attributes:
-        options: How it searches.
+        options: The options of the search.
     """
 
     options: ESOptions = dataclasses.field(default_factory=ESOptions)
@@ -125,7 +125,7 @@ class Search:
         return strategies.find(self.options.strategy)
 
     def check(self, solution: PyTree[jax.ShapeDtypeStruct | jax.Array]) -> None:
-        """Raises ValueError if the strategy cannot search solutions of such shapes.
+        """Raises ValueError if the strategy cannot search solutions of these shapes.
 
         Args:
             solution: A pytree of arrays, or of their shapes.
@@ -147,8 +147,8 @@ class Search:
 
         Args:
             key: Only folded.
-            solution: Where an agent's own initialiser starts; with other starts only
-                its shapes matter.
+            solution: Parameters of the agent's initialiser; if the search starts
+                elsewhere, only their shapes matter.
         """
         made, params = self._built(solution)
         start = self._start(jax.random.fold_in(key, _START), solution)
@@ -199,13 +199,13 @@ class Search:
     ) -> tuple[SearchState, Stats]:
         """Returns (state, statistics) after a generation.
 
-        A member whose fitness is not finite counts as the worst of the others; if all
-        are, nothing is learnt from the generation.
+        A member whose fitness is not finite counts as the worst of the others; if no
+        fitness is finite, the search learns nothing from the generation.
 
         Args:
             key: Consumed by strategies that draw here.
             state: The state after `ask`.
-            members: What `ask` returned.
+            members: The members that `ask` returned.
             fitness: `[population]`, larger is better.
         """
         solution = jax.tree.map(lambda x: x[0], members)
@@ -229,10 +229,10 @@ class Search:
         return new, self._report(new, fitness, known, solution)
 
     def mean(self, state: SearchState, solution: Solution) -> Solution:
-        """Returns the solution that a search stands for.
+        """Returns the mean of a search, or its best member.
 
-        The mean of its distribution; the mean of several; for strategies that keep a
-        population, its best member.
+        That is the mean of its distribution, or the mean of the means of several
+        sub-populations; for strategies that keep a population, its best member.
         """
         made, _ = self._built(solution)
         if self.strategy.population_based:
@@ -275,12 +275,12 @@ class Search:
     def cost(
         self, members: Members, fitness: Fitness, known: Bool[Array, " population"]
     ) -> Float[Array, " population"]:
-        """Returns what evosax minimises, `[population]`.
+        """Returns the cost that evosax minimises, `[population]`.
 
         Args:
             members: Leaves `[population, ...]`.
             fitness: `[population]`.
-            known: Where it is finite.
+            known: Whether it is finite.
         """
         options = self.options
         worst = jnp.min(jnp.where(known, fitness, jnp.inf))
@@ -318,7 +318,7 @@ class Search:
 def _build(
     search: Search, tree: Any, shapes: tuple[tuple[int, ...], ...]
 ) -> tuple[Any, Any]:
-    # Some strategies compute numbers of their own, also while something is traced.
+    # Some strategies compute constants in their constructor, also during a trace.
     with jax.ensure_compile_time_eval():
         solution = tree.unflatten(jnp.zeros(shape) for shape in shapes)
         return algorithms.build(search.options, solution)
@@ -342,9 +342,9 @@ def _strong(tree: Any) -> Any:
 
 
 def _without_unknown(state: Any) -> Any:
-    """Returns a strategy's state with 0 for what evosax leaves NaN until it knows it.
+    """Returns a strategy's state with 0 for NaN in the fields of `UNKNOWN`.
 
-    A mean that is NaN stays so: it is what a search has come to.
+    A mean that is NaN stays NaN, since the search itself has failed.
     """
 
     def known(path: Any, x: jax.Array) -> jax.Array:

@@ -1,4 +1,4 @@
-"""A search space: one solution holds parameters and the places of all other targets."""
+"""Search spaces: a solution holds parameters and free numbers of all other targets."""
 
 import dataclasses
 import typing
@@ -18,7 +18,7 @@ from runners.engine import population
 from runners.search.dims import ALIASES, ENV, PARAMETERS, SearchDim, dims_of
 from runners.search.outer_options import ESConfig
 
-#: Options that belong to the run.
+#: Options that the run decides.
 _OF_RUNS = ("num_envs", "num_updates")
 
 
@@ -94,7 +94,7 @@ def unplanned(agent: Agent) -> Agent:
 def find_target(
     name: str, agent: Agent, learner: TrainingState, env_params: PyTree
 ) -> str:
-    """Returns what a target is: `"parameters"`, `"hyper"`, `"option"` or `"env"`.
+    """Returns the kind of a target: `"parameters"`, `"hyper"`, `"option"` or `"env"`.
 
     Raises:
         ValueError: If there is no such target; names the nearest.
@@ -126,10 +126,10 @@ def _is_numbers(value: Any) -> bool:
 
 
 class Solution(TypedDict):
-    """What a search moves; of a population every leaf is `[population, ...]`.
+    """A solution; in a population every leaf is `[population, ...]`.
 
     Attributes:
-        parameters: Leaves of the policy, none where they are not searched.
+        parameters: Leaves of the policy; empty if they are not searched.
         hyper: A free number for each other target, or an array of them.
     """
 
@@ -139,14 +139,14 @@ class Solution(TypedDict):
 
 @dataclasses.dataclass(frozen=True)
 class SearchSpace:
-    """What of an agent and a game is searched. Frozen and hashable.
+    """The searched parts of an agent and a game. Frozen and hashable.
 
     Attributes:
         agent: The learner.
-        parameters: Whether the policy's numbers are.
-        hyper: Hyperparameters in the training state.
-        env: Numbers of the game.
-        options: Options that make another program.
+        parameters: Whether the policy's parameters are searched.
+        hyper: Searched hyperparameters in the training state.
+        env: Searched numbers of the game.
+        options: Searched options, whose values change the compiled program.
     """
 
     agent: Agent
@@ -161,9 +161,9 @@ class SearchSpace:
         return (*self.hyper, *self.env, *self.options)
 
     def start(self, learner: TrainingState, env_params: PyTree) -> Solution:
-        """Returns the solution that the agent and the game are now.
+        """Returns the solution of the current agent and game.
 
-        A value out of its range is taken for the nearest end.
+        A value outside of its range is replaced by the nearest end.
         """
         leaves = population.taken(self.agent, learner.params)
         places: dict[str, jax.Array] = {}
@@ -181,7 +181,7 @@ class SearchSpace:
     def shapes(
         self, learner: TrainingState, env_params: PyTree
     ) -> PyTree[jax.Array | jax.ShapeDtypeStruct]:
-        """Returns the shapes of a solution; the learner may be one of shapes."""
+        """Returns the shapes of a solution; `learner` may hold shapes for arrays."""
         numbers = {d.target: learner.hyper[d.target] for d in self.hyper}
         for dim in self.env:
             numbers[dim.target] = env_value(env_params, dim.target)
@@ -198,7 +198,7 @@ class SearchSpace:
     def applied(
         self, learner: TrainingState, env_params: PyTree, solution: Solution
     ) -> tuple[TrainingState, PyTree]:
-        """Returns (training state, game's numbers) with a solution in them; pure."""
+        """Returns (training state, game's numbers) with a solution's values; pure."""
         places = solution["hyper"]
         hyper = {
             **learner.hyper,
@@ -219,7 +219,7 @@ class SearchSpace:
         return tuple((d.target, d.value(float(places[d.target]))) for d in self.options)
 
     def values(self, solution: Solution) -> dict[str, Any]:
-        """Returns what a solution's targets are, as plain data by target."""
+        """Returns the values of a solution by target, as plain data."""
         values: dict[str, Any] = dict(self.option_values(solution))
         for dim in (*self.hyper, *self.env):
             values[dim.target] = np.asarray(
@@ -234,8 +234,8 @@ def make_space(
     """Returns the search space of a config.
 
     Raises:
-        ValueError: If there is no such target, a range cannot hold for it, or the
-            targets do not fit together.
+        ValueError: If a target is unknown, its range is refused, or the targets do not
+            fit together.
     """
     found: dict[str, list[SearchDim]] = {"hyper": [], "env": [], "option": []}
     for dim in dims_of(config.search_targets):

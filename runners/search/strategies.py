@@ -1,6 +1,6 @@
 """The strategies of evosax in one table: names, families, options; starts no JAX.
 
-A test compares the table with what evosax's own constructors say.
+A test compares the table with evosax's own constructors.
 """
 
 import dataclasses
@@ -17,9 +17,9 @@ from runners.search.options import (
     shaping_of,
 )
 
-#: Families, by what a strategy does with the fitness.
+#: Families of strategies, by their use of the fitness.
 GRADIENT, RANKS, OWN, POPULATION = "gradient", "recombination", "own", "population"
-#: Options of a spread that follows a schedule; the first one is that of its start.
+#: Options of a spread that follows a schedule; the first one is its initial value.
 SPREAD = {"sigma_init": 0.04, "sigma_decay": 1.0, "sigma_limit": 0.0}
 #: Options of Adam, by which strategies follow a gradient; the first three are those of
 #: its learning rate.
@@ -31,7 +31,7 @@ ADAM = {
     "beta_2": 0.999,
     "eps": 1e-8,
 }
-#: Where evosax takes the spread: a schedule, or a number of the start.
+#: The argument by which evosax takes the spread: a schedule, or an initial number.
 SCHEDULE, START = "std_schedule", "std_init"
 
 Number = bool | int | float | None
@@ -39,22 +39,22 @@ Number = bool | int | float | None
 
 @dataclasses.dataclass(frozen=True)
 class Strategy:
-    """A strategy of evosax: what it is, and what it may be told.
+    """A strategy of evosax: its family, its options and its fitness shaping.
 
     Attributes:
         name: Its name in evosax.
-        family: What it does with the fitness: one of the families.
-        summary: What evosax calls it.
-        spread: What evosax calls the spread of its members: a schedule, an argument or
+        family: Its use of the fitness, one of the families.
+        summary: Its description in evosax.
+        spread: evosax's name of the spread of its members: a schedule, an argument or
             a number of its params; None: it has none, or that of its first population.
-        also: Other names, of papers and of earlier versions.
+        also: Other names, from papers and earlier versions.
         elites: Whether it recombines a share of the members.
         planned: Whether its constructor is told the number of generations.
         arguments: Its constructor's arguments that are plain numbers, with their
             defaults.
-        params: The numbers of its params, with their defaults; None: one that follows
-            from the sizes of the population and the solutions.
-        factorises: Methods that factorise a matrix, of its class itself.
+        params: The numbers of its params, with their defaults; None: a default that
+            follows from the sizes of the population and the solutions.
+        factorises: Methods of the class itself that factorise a matrix.
     """
 
     name: str
@@ -85,7 +85,7 @@ class Strategy:
 
     @property
     def spread_options(self) -> tuple[str, ...]:
-        """The options of its spread: of a schedule, of its start alone, or none."""
+        """The options of its spread: a schedule's, the initial value alone, or none."""
         if self.spread == SCHEDULE:
             return tuple(SPREAD)
         return tuple(SPREAD)[: self.spread is not None or self.population_based]
@@ -303,10 +303,10 @@ _TABLE = (
     ),
     Strategy("xNES", RANKS, "Exponential Natural Evolution Strategy (xNES)"),
 )
-#: All strategies by evosax's names, in the order of the alphabet.
+#: All strategies by evosax's names, in alphabetical order.
 STRATEGIES = {strategy.name: strategy for strategy in _TABLE}
 
-#: What the families take but `"auto"`, and why nothing else.
+#: The shapings of each family beside `"auto"`, and the reason why others are refused.
 _TAKES = {
     GRADIENT: tuple(s for s in SHAPINGS if s not in (AUTO, "weights")),
     RANKS: ("weights",),
@@ -325,7 +325,7 @@ _REASONS = {
 
 
 def find(name: str) -> Strategy:
-    """Returns a strategy by its name in evosax or by one that users know.
+    """Returns a strategy by its name in evosax or by another one.
 
     Case, `_` and `-` do not matter.
 
@@ -344,7 +344,7 @@ def find(name: str) -> Strategy:
 
 
 def check(options: ESOptions) -> None:
-    """Raises ValueError if a strategy has no use for one of its options."""
+    """Raises ValueError if a strategy cannot use one of its options."""
     fields = {name: getattr(options, name) for name in option_types()}
     given = {name: value for name, value in fields.items() if value is not None}
     for name, value in {**options.options, **given}.items():
@@ -354,7 +354,7 @@ def check(options: ESOptions) -> None:
 
 
 def refusal(strategy: str, name: str, value: Any) -> str | None:
-    """Returns why a strategy has no use for an option, None if it has.
+    """Returns the reason why a strategy cannot use an option, None if it can.
 
     Args:
         strategy: A strategy's name.
@@ -396,7 +396,7 @@ def check_shaping(name: str, asked: str, option: str) -> None:
     Args:
         name: The strategy.
         asked: The shaping, `"auto"` for the strategy's own.
-        option: What the user calls it, for the message.
+        option: The user's name of the option, for the message.
     """
     own = find(name)
     takes = _TAKES[own.family]

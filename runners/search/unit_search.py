@@ -1,4 +1,4 @@
-"""A search whose solutions have units of their own, part by part."""
+"""A search over coordinates that are scaled part by part."""
 
 import jax
 import jax.numpy as jnp
@@ -19,14 +19,14 @@ BETA_1 = 0.9
 class UnitSearch(struct.PyTreeNode):
     """A search that begins at a solution; a larger fitness is better.
 
-    A solution is `start + sigma * u`: the strategy moves `u`, from 0 and at first by 1.
-    So `sigma` means the same for every strategy, and parameters and hyperparameters
-    differ by what makes sense for each.
+    A solution is `start + sigma * u`: the strategy searches `u`, from mean 0 and with
+    spread 1. So `sigma` means the same for every strategy, and may differ between
+    parameters and hyperparameters.
 
     Attributes:
-        search: What moves `u`.
-        start: Where the search begins, a solution.
-        sigma: The units: a pytree of numbers of which solutions are an extension.
+        search: The search over `u`.
+        start: The solution at which the search begins.
+        sigma: The units: a pytree of numbers that is a prefix of a solution.
     """
 
     search: Search = struct.field(pytree_node=False)
@@ -45,9 +45,9 @@ class UnitSearch(struct.PyTreeNode):
     def ask(
         self, key: Key[Array, ""], state: SearchState
     ) -> tuple[Solution, Solution, SearchState]:
-        """Returns (units, solutions, state); consumes the key.
+        """Returns (coordinates `u`, solutions, state); consumes the key.
 
-        Leaves are `[population, ...]`; the units are for `tell`.
+        Leaves are `[population, ...]`; the coordinates are for `tell`.
         """
         units, asked = self.search.ask(key, state, self._origin)
         return units, self._solutions(units), asked
@@ -63,14 +63,14 @@ class UnitSearch(struct.PyTreeNode):
 
         Args:
             key: Consumed.
-            state: What `ask` returned.
-            units: What `ask` returned.
+            state: The state that `ask` returned.
+            units: The coordinates that `ask` returned.
             fitness: `[population]`, larger is better.
         """
         return self.search.tell(key, state, units, fitness)
 
     def mean(self, state: SearchState) -> Solution:
-        """Returns the solution that the search stands for."""
+        """Returns the solution at the mean of the search, or its best member."""
         return self._solutions(self.search.mean(state, self._origin))
 
     def _solutions(self, units: Solution) -> Solution:
@@ -85,10 +85,10 @@ class UnitSearch(struct.PyTreeNode):
 
 
 def make_search(config: ESConfig) -> Search:
-    """Returns the search of a config, in units.
+    """Returns the search of a config over scaled coordinates.
 
     Raises:
-        ValueError: If the strategy cannot do what the config asks.
+        ValueError: If the strategy does not suit the config.
     """
     strategy = strategies.find(config.strategy)
     own = {}

@@ -1,7 +1,7 @@
 """Rollouts on the host: a Gymnasium vector environment played by a compiled agent.
 
 `HostProgram` is a `SteppedProgram` of `runners.engine.program`, so the same loop,
-checkpoints and metrics serve it. What it cannot save is the environment.
+checkpoints and metrics serve it. It cannot save the environment.
 """
 
 from collections.abc import Mapping
@@ -34,8 +34,8 @@ _PARTS = {"reward_components": "reward_components", "log": "env"}
 class HostEpisodes:
     """Sums of the episodes in play, and of those that ended since the last row.
 
-    Sums go on over any number of rows, and a time limit ends an episode as well as the
-    rules do.
+    The sums of an episode continue over any number of rows. An episode ends by the
+    rules or by a time limit.
     """
 
     def __init__(self, num_games: int) -> None:
@@ -56,10 +56,10 @@ class HostEpisodes:
 
         Args:
             rewards: `[E]`.
-            parts: What `parts_of` found in the step's infos.
+            parts: The result of `parts_of` for the step's infos.
             played: Whether the game was played in this step, bool `[E]`.
             terminated: Whether its rules ended the episode, bool `[E]`.
-            truncated: Whether time did, bool `[E]`.
+            truncated: Whether a time limit ended it, bool `[E]`.
         """
         self._lengths += played
         self._returns += np.where(played, rewards, 0.0)
@@ -77,7 +77,7 @@ class HostEpisodes:
             "truncated": float(truncated),
         }
         for name, total in self._parts.items():
-            # What a game logs is a state of it: the mean over the steps.
+            # A log entry of a game describes one step, so its mean is reported.
             steps = length if name.startswith("env/") else 1
             episode[name] = float(total[i]) / steps
             total[i] = 0.0
@@ -88,7 +88,7 @@ class HostEpisodes:
         """Returns the metrics of the episodes that ended since the last call.
 
         The names are those of native games. Means are NaN where none has ended. The
-        last episodes are there one by one too, as `LATEST`.
+        last episodes are also listed one by one, as `LATEST`.
         """
         ended, self._ended = self._ended, []
         returns = [episode["return"] for episode in ended]
@@ -121,10 +121,10 @@ def parts_of(
     """Returns parts of rewards and log entries of one step, `[E]` by metric name.
 
     Args:
-        infos: Of a vector environment: `reward_components` and `log` by name, as
+        infos: Infos of a vector environment: `reward_components` and `log` by name, as
             dicts or as `log/name`, one number or one for each game. Where a game has
             been reset in the step that ended it, its own infos are in `final_info`.
-        num_games: E.
+        num_games: The number of games, E.
         ended: Whether the game's episode ended in this step, bool `[E]`.
     """
     found = _parts(infos, num_games)
@@ -165,15 +165,15 @@ def _mean(values: list[float]) -> float:
 
 
 class Transition(NamedTuple):
-    """What one call of a vector environment says of the step that was played.
+    """The step that one call of a vector environment played.
 
     Attributes:
-        obs: What is seen next, `[E, ...]`.
-        final_obs: What the step led to, `[E, ...]`.
+        obs: Observations from which the agent acts next, `[E, ...]`.
+        final_obs: Observations after the step, before any reset, `[E, ...]`.
         rewards: `[E]`.
         terminated: Whether the rules ended the episode, bool `[E]`.
-        truncated: Whether time did; never both.
-        infos: As the environment gave them.
+        truncated: Whether a time limit did, bool `[E]`; never both.
+        infos: The infos of the environment.
     """
 
     obs: Any
@@ -188,7 +188,7 @@ def autoreset_mode(env: VectorEnv) -> AutoresetMode:
     """Returns when a vector environment opens the next episode.
 
     Raises:
-        ValueError: If it does not say so in `metadata["autoreset_mode"]`.
+        ValueError: If `metadata["autoreset_mode"]` does not name the mode.
     """
     mode = (env.metadata or {}).get("autoreset_mode", AutoresetMode.NEXT_STEP)
     try:
@@ -201,16 +201,16 @@ def autoreset_mode(env: VectorEnv) -> AutoresetMode:
 
 
 def as_vector_env(env: gymnasium.Env | VectorEnv) -> VectorEnv:
-    """Returns a vector environment, of one game if a plain one is given."""
+    """Returns a vector environment; a plain environment becomes one of one game."""
     if isinstance(env, VectorEnv):
         return env
     return gymnasium.vector.SyncVectorEnv([lambda: env])
 
 
 def transition(env: VectorEnv, mode: AutoresetMode, actions: np.ndarray) -> Transition:
-    """Plays one step of every game, and opens the next episodes if the mode is to."""
+    """Plays one step of every game, and opens the next episodes if the mode says so."""
     obs, rewards, terminated, truncated, infos = env.step(actions)
-    # A vector environment may use its arrays again.
+    # A vector environment may reuse its arrays.
     obs, ended = np.array(obs), terminated | truncated
     timed_out = np.asarray(infos.get("time_outs", False))
     if isinstance(infos.get("final_info"), Mapping):
@@ -240,7 +240,7 @@ class HostProgram(SteppedProgram):
     A checkpoint of it holds the agent and not the games, which are opened anew.
 
     Attributes:
-        env: What the agent plays.
+        env: The vector environment.
         state: Leaves `[1, ...]`: one seed.
         iteration: Iterations that have been run.
     """
@@ -248,13 +248,13 @@ class HostProgram(SteppedProgram):
     def __init__(
         self, agent: Agent, env: VectorEnv, seed: int, device: Any = None
     ) -> None:
-        """Opens nothing yet; the first rollout does.
+        """Makes the program; the first rollout opens the games.
 
         Args:
-            agent: Who learns.
-            env: What it plays.
-            seed: Of all keys, and of the environment.
-            device: Where the numbers are; None: JAX's choice.
+            agent: The learner.
+            env: The vector environment.
+            seed: The seed of all keys and of the environment.
+            device: The device of all arrays; None: JAX's choice.
 
         Raises:
             ValueError: If a rollout does not split into minibatches.
@@ -276,7 +276,7 @@ class HostProgram(SteppedProgram):
         self.load(jax.device_put(jax.tree.map(lambda x: x[None], state), device))
 
     def load(self, state: RunState) -> None:
-        """Goes on from another state, with all games opened anew."""
+        """Continues from another state, with all games opened anew."""
         self.state = jax.tree.map(jnp.copy, state)
         self.iteration = int(np.asarray(state.iteration)[0])
         self._episodes = HostEpisodes(self.num_games)
@@ -285,12 +285,12 @@ class HostProgram(SteppedProgram):
         self._experience: Experience | None = None
 
     def set_agent(self, agent: Agent) -> None:
-        """Puts another agent of the same training state in the place of the old."""
+        """Replaces the agent by another one with the same training state."""
         self._agent = agent.sized(self.num_games)
 
     @property
     def agent(self) -> Agent:
-        """Who plays and learns."""
+        """The learner."""
         return self._agent
 
     @property
@@ -304,7 +304,7 @@ class HostProgram(SteppedProgram):
         return self.num_steps * self.num_games
 
     def rollout(self) -> Rows:
-        """Plays what one update learns from; returns metrics `[1, 1]`."""
+        """Plays the experience of one update; returns metrics `[1, 1]`."""
         state = self.learner
         key = _tagged(self.state.key[0], LANES, self.iteration)
         memory = self._open(state, key)
@@ -340,10 +340,10 @@ class HostProgram(SteppedProgram):
         return {name: x[None, None] for name, x in on_host(row).items()}
 
     def _open(self, state: Any, key: jax.Array) -> MemoryState:
-        """Returns the memories, of games that are opened if they have not been."""
+        """Returns the agent's memories; opens the games if they are not open yet."""
         if self._obs is not None:
             return self._memory
-        # A run that goes on does not see the games of its beginning again.
+        # A resumed run does not play the games of its beginning again.
         self._obs, _ = self.env.reset(seed=self._seed + self.iteration)
         lanes = keys.folds(jax.random.fold_in(key, self.num_steps), self.num_games)
         hidden = self.agent.init_hidden(self.num_games)
@@ -401,7 +401,7 @@ def _cross(
 ) -> MemoryState:
     """Returns the memories after a step, given those before and after acting.
 
-    They stand still where nothing was played, and cross the end of an episode.
+    They stay unchanged where no step was played, and cross the end of an episode.
     """
     before, acted = memories
     memory = where_games(played, acted, before)

@@ -1,4 +1,4 @@
-"""One learner in games of one player: what every view of such a training shares."""
+"""One learner in games of one player: the common part of all views of training."""
 
 import contextlib
 import dataclasses
@@ -26,7 +26,7 @@ from runners.storage.checkpoints.files import (
     read_record,
 )
 
-#: Where a checkpoint has the learner: of most programs, and of replay on the host.
+#: The learner's place in checkpoints: of most programs, and of replay on the host.
 PLACES = ("outer/agents/0/", "run/outer/agents/0/")
 
 logger = logging.getLogger(__name__)
@@ -54,7 +54,7 @@ def experiment_of(agent: Agent, env: Any, num_games: int, **more: Any) -> Experi
 def shown(
     agent: Agent, env: Any, total: int, *, asked: bool
 ) -> contextlib.AbstractContextManager[progress.Line]:
-    """Shows a line of progress for people who watch, as `progress.shown`."""
+    """Shows a line of progress, as `progress.shown`."""
     game = getattr(env, "name", type(env).__name__)
     return progress.shown(f"{type(agent).__name__} in {game}", total, asked=asked)
 
@@ -65,14 +65,14 @@ def with_hyper(
     """Returns a training state with another hyperparameter.
 
     Args:
-        agent: Whose config knows the range.
+        agent: The learner, whose config knows the range.
         state: The training state; its hyperparameters may have leading axes.
-        name: Which hyperparameter.
+        name: The hyperparameter.
         value: Its new value.
-        said: The name in messages; None: the same.
+        said: The name in messages; None: `name`.
 
     Raises:
-        ValueError: If the config would not take the value.
+        ValueError: If the config refuses the value.
     """
     config = getattr(agent, "config", None)
     number = options.number_of(config, name, said or name, value)
@@ -82,13 +82,13 @@ def with_hyper(
 
 @dataclasses.dataclass(frozen=True)
 class LearnerSettings:
-    """What a training is made of, and what of it another may change that goes on.
+    """The settings of a training, and those that a resumed training may change.
 
     Attributes:
         agent: The learner as it was given, without a plan of its updates.
         values: All settings, as `settings.settings_of` returns them.
-        free: Names of settings that may differ, or of groups of them.
-        cure: What to do where others differ, a whole clause for the message.
+        free: Names of settings, or of groups of them, that may differ.
+        cure: A remedy if other settings differ, a whole clause for the message.
     """
 
     agent: Agent
@@ -97,20 +97,20 @@ class LearnerSettings:
     cure: str
 
     def facts(self) -> dict[str, Any]:
-        """Returns what every checkpoint says of the training."""
+        """Returns the facts about the training for the record of every checkpoint."""
         name = type(self.agent).__name__
         seed = self.values["seed"]
         return {settings.SETTINGS: self.values, "agent": name, "seed": seed}
 
     def changes(self, path: Path, *, change_rates: bool) -> list[settings.Difference]:
-        """Returns the settings that are others than those of a checkpoint.
+        """Returns the settings that differ from those of a checkpoint.
 
         Args:
             path: The checkpoint.
             change_rates: Whether numbers of the agent's config may differ.
 
         Raises:
-            CheckpointError: If a setting differs that may not.
+            CheckpointError: If a setting differs that must not change.
         """
         return settings.changed(
             read_record(path).meta,
@@ -134,12 +134,12 @@ class LearnerSettings:
         change_rates: bool,
         check: Callable[[Path], None] = lambda _: None,
     ) -> None:
-        """Goes on from the first whole checkpoint.
+        """Continues from the first undamaged checkpoint.
 
         Args:
-            session: What goes on.
-            program: What it advances.
-            paths: Checkpoints, the one that is wanted most first.
+            session: The session that continues.
+            program: The program that the session advances.
+            paths: Checkpoints, the preferred one first.
             change_rates: Whether numbers of the agent's config may differ; they then
                 replace those of the checkpoint, and a warning says so.
             check: Raises if a checkpoint does not fit for another reason.
@@ -158,7 +158,7 @@ class LearnerSettings:
         except (NoCheckpointError, DamagedError):
             raise
         except CheckpointError as error:
-            # Those without settings show what differs by their shapes.
+            # Without settings, only shapes can show what differs.
             told = str(error)
             told = told if self._cure in told else f"{told}. {self._cure}"
             raise CheckpointError(told) from error
@@ -177,7 +177,7 @@ def saved_params(path: Path, params: Any) -> Any:
         params: Parameters of the same shapes, leaves `[1, ...]`.
 
     Raises:
-        CheckpointError: If they are of other networks; names the entries.
+        CheckpointError: If they belong to other networks; names the entries.
     """
     entries = read_record(path).entries
     before = next((p for p in PLACES if any(n.startswith(p) for n in entries)), "")

@@ -1,1 +1,1 @@
-"""Where a run lies: its folder, its logs, its checkpoints."""
+"""The files of a run: its folder, its logs, its checkpoints."""

@@ -1,6 +1,6 @@
 """Metrics as strict JSON lines: one object for each logged iteration and seed.
 
-JSON knows no NaN and no infinity, so such a value is written as `null` and its name is
+JSON has no NaN and no infinity, so such a value is written as `null` and its name is
 listed under `"not_finite"`. A null that is not listed is a mean over no episode.
 """
 
@@ -30,15 +30,15 @@ _BLOCK = 1 << 16
 
 
 class JsonLines:
-    """A file of metrics that is whole after every row; a sink of one seed."""
+    """A file of metrics that is valid after every row; a sink of one seed."""
 
     def __init__(self, path: Path, *, resume_from: Position | None = None) -> None:
         """Opens a file at its end.
 
         Args:
             path: The file; it and its folder are made if they are missing.
-            resume_from: Where a resumed run goes on; rows of later iterations, which
-                it will write again, are taken out.
+            resume_from: The position from which a run resumes; rows of later
+                iterations, which it will write again, are removed.
         """
         path.parent.mkdir(parents=True, exist_ok=True)
         if resume_from is not None and path.is_file():
@@ -73,7 +73,7 @@ class JsonLines:
         """Hands everything written so far to the file system.
 
         Raises:
-            VanishedError: If the file is gone: what is written would be lost.
+            VanishedError: If the file is gone, so that rows would be lost.
         """
         self._file.flush()
         if not self._path.exists():
@@ -107,8 +107,8 @@ def encode(row: Mapping[str, Any]) -> str:
 def read_rows(path: Path) -> list[dict[str, Any]]:
     """Returns the rows of a file, with NaN where a value was not finite.
 
-    What nothing stands behind, a null in the file, is left out, and so is a last line
-    without an end: it is being written, or its writer was killed.
+    A missing value, a null in the file that is not listed, is left out. So is a last
+    line without an end: it is being written, or its writer was killed.
 
     Raises:
         ValueError: If another line is not a JSON object; names file and line.
@@ -120,7 +120,7 @@ def read_rows(path: Path) -> list[dict[str, Any]]:
 def last_rows(path: Path) -> list[dict[str, Any]]:
     """Returns the rows of the last logged iteration, one for each seed.
 
-    Reads the end of the file only; `[]` if nothing was logged.
+    Reads the end of the file only; returns `[]` if no row was logged.
     """
     size = path.stat().st_size
     block = _BLOCK
@@ -128,7 +128,7 @@ def last_rows(path: Path) -> list[dict[str, Any]]:
         with path.open("rb") as file:
             file.seek(max(size - block, 0))
             if block < size:
-                file.readline()  # The rest of a line that began before.
+                file.readline()  # The rest of a line that began before the block.
             rows = [row for _, row in _rows(file, path)]
         iterations = [row.get("iteration") for row in rows]
         if block >= size or len(set(iterations)) > 1:
@@ -137,7 +137,7 @@ def last_rows(path: Path) -> list[dict[str, Any]]:
 
 
 def truncate(path: Path, resume_from: Position) -> None:
-    """Takes out the rows after a position, and a torn last line, at one stroke."""
+    """Removes the rows after a position and a torn last line, atomically."""
     seen: collections.Counter[int] = collections.Counter()
     with path.open("rb") as old, replacing(path) as new:
         for line, row in _rows(old, path):
@@ -155,7 +155,7 @@ def _is_evaluation(row: Mapping[str, Any]) -> bool:
 
 
 def _rows(file: BinaryIO, path: Path) -> Iterator[tuple[bytes, dict[str, Any]]]:
-    """Yields whole lines and their rows from where a file stands."""
+    """Yields whole lines and their rows from a file's current position."""
     for number, line in enumerate(file, 1):
         if not line.endswith(b"\n"):
             return
@@ -171,7 +171,7 @@ def _rows(file: BinaryIO, path: Path) -> Iterator[tuple[bytes, dict[str, Any]]]:
 
 
 def _plain(name: str, value: Any) -> Any:
-    """Returns a value that JSON knows, a float without digits float32 lacks."""
+    """Returns a value of JSON; a float has no more digits than float32."""
     if value is None or isinstance(value, bool | int | str):
         return value
     number = scalar(name, value)

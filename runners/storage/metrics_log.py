@@ -29,8 +29,8 @@ class WandbSink:
     """Sends metrics to Weights & Biases, or keeps them in the run directory (offline).
 
     The x axis is environment steps, for the groups of `ITERATION_GROUPS` iterations.
-    A resumed run goes on under the id in `wandb_id.txt`. What it logs again is what
-    the service has already, and the service ignores it.
+    A resumed run continues under the id in `wandb_id.txt`. The service ignores rows
+    that the resumed run logs again.
     """
 
     def __init__(
@@ -39,9 +39,9 @@ class WandbSink:
         """Opens a run of the service.
 
         Args:
-            config: Its settings, and what is shown beside the metrics.
+            config: The settings of the service and of the run, which it shows.
             run_dir: The run directory.
-            seed: Of which seed, from 0, in a group of runs for all seeds; None: of all.
+            seed: The seed, from 0, in a group of one run for each seed; None: all.
         """
         wandb, settings = import_wandb(), config.wandb
         place = run_dir.wandb_id(seed)
@@ -73,7 +73,7 @@ class WandbSink:
         self._run.log({"iteration": iteration, **scalars(metrics)}, step=env_steps)
 
     def log_models(self, folder: Path) -> None:
-        """Keeps the weights in a folder, as the newest version of the run's model.
+        """Keeps the weights of a folder as the newest version of the run's model.
 
         `run_path` of an agent, and `--run-path`, find them there.
         """
@@ -82,7 +82,7 @@ class WandbSink:
         self._run.log_artifact(artifact)
 
     def flush(self) -> None:
-        """Does nothing: the package sends from a process of its own."""
+        """Does nothing, since the package sends from a process of its own."""
 
     def close(self) -> None:
         """Ends the run."""
@@ -100,14 +100,13 @@ class MetricsLog:
         evaluations: JsonLines | None = None,
         seed_sinks: Sequence[Sequence[Sink]] = (),
     ) -> None:
-        """Takes over open places.
+        """Makes a log over sinks that are open, and which it closes.
 
         Args:
-            lines: Gets one row for each seed.
-            sinks: Get the means over seeds.
-            evaluations: Gets the rows of evaluations; None leaves them among the
-                others.
-            seed_sinks: Those of seed i get what that seed has.
+            lines: The sink of one row for each seed.
+            sinks: The sinks of means over seeds.
+            evaluations: The sink of the rows of evaluations; None: `lines`.
+            seed_sinks: For each seed the sinks of its own metrics.
         """
         self._lines = lines
         self._evaluations = evaluations or lines
@@ -127,7 +126,7 @@ class MetricsLog:
 
         Args:
             env_steps: Environment steps that each seed has taken.
-            iteration: Iterations that are done.
+            iteration: Completed iterations.
             metrics: Values by name, `[seeds]`, or one number that all seeds share.
         """
         self._write(self._lines, env_steps, iteration, metrics)
@@ -158,18 +157,18 @@ class MetricsLog:
             sink.log(env_steps, iteration, means)
 
     def log_models(self, folder: Path) -> None:
-        """Keeps a run's weights where its metrics go to Weights & Biases."""
+        """Keeps a run's weights at Weights & Biases, if its metrics go there."""
         for sink in self._every():
             if isinstance(sink, WandbSink):
                 sink.log_models(folder)
 
     def flush(self) -> None:
-        """Hands everything over: call it before a checkpoint is saved."""
+        """Flushes every sink; call it before a checkpoint is saved."""
         for sink in self._every():
             sink.flush()
 
     def close(self) -> None:
-        """Closes every place."""
+        """Closes every sink."""
         for sink in self._every():
             sink.close()
 
@@ -181,12 +180,12 @@ class MetricsLog:
 def open_metrics_log(
     config: ExperimentConfig, run_dir: RunDir, resume_from: Position | None = None
 ) -> MetricsLog:
-    """Opens the places that a config asks for.
+    """Opens the sinks that a config asks for.
 
     Args:
-        config: Whether TensorBoard and Weights & Biases are on.
-        run_dir: Where the files are.
-        resume_from: Where a resumed run goes on: what was logged later is taken out.
+        config: The config, which turns TensorBoard and Weights & Biases on or off.
+        run_dir: The run directory.
+        resume_from: The position from which a run resumes; later rows are removed.
 
     Raises:
         ConfigError: If Weights & Biases is asked for and not installed.
@@ -195,7 +194,7 @@ def open_metrics_log(
     apart = range(config.num_seeds if several else 0)
     sinks: list[Sink] = []
     seed_sinks: list[list[Sink]] = [[] for _ in apart]
-    # What may fail is opened first, while there is nothing to close.
+    # A sink that may fail is opened first, while there is nothing to close.
     if config.wandb.log and not apart:
         sinks.append(WandbSink(config, run_dir))
     for seed in apart if config.wandb.log else ():

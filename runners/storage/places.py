@@ -1,8 +1,9 @@
-"""Where a run writes: that it can, and that nobody else does.
+"""Places of a run: checks that it can write there, and locks.
 
 The lock of a folder is the file `.lock` in it. The kernel holds it (`flock`), so it
-ends with its process, however that ends. Where the file system has no such locks, what
-the file says decides: who holds it, and a sign of life that the holder renews.
+ends with its process, even a killed one. If the file system has no such locks, the
+content of the file decides, which names the holder and a sign of life that the holder
+renews.
 """
 
 import contextlib
@@ -31,9 +32,9 @@ except ImportError:  # Windows
 LOCK = ".lock"
 #: Seconds between two signs of life of a lock.
 BEAT = 10.0
-#: Seconds without a sign of life after which a holder that cannot be asked is dead.
+#: Seconds without a sign of life after which a holder that cannot be checked is dead.
 DEAD_AFTER = 60.0
-#: Bytes that are written to see whether there is room.
+#: Bytes that are written to check for free space.
 PROBE = 4096
 _HELD_ELSEWHERE = (errno.EACCES, errno.EAGAIN)
 #: Open lock files of this process, which a forked child must not keep alive.
@@ -41,21 +42,21 @@ _open_files: set[int] = set()
 
 
 class UnwritableError(ConfigError, OSError):
-    """Nothing can be written where a run is to write."""
+    """A place where a run cannot write."""
 
 
 class VanishedError(OSError):
-    """What a run was writing to is gone."""
+    """A file or folder that disappeared while a run was writing to it."""
 
 
 class InUseError(ConfigError):
-    """Somebody else is writing to the same folder."""
+    """A folder to which another run is writing."""
 
 
 def not_empty(name: str, folder: str | os.PathLike[str]) -> None:
-    """Raises ValueError for an empty text, as of a variable that was not set.
+    """Raises ValueError for an empty text, such as that of a variable that is not set.
 
-    It would stand for the working folder, whose files nobody wants to be overwritten.
+    It would stand for the working folder, whose files must not be overwritten.
     """
     if folder == "":
         raise ValueError(f'{name} is empty: name a folder; the working folder is "."')
@@ -67,16 +68,16 @@ def check_writable(
     *,
     for_checkpoints: bool = False,
 ) -> None:
-    """Raises if files cannot be made in a folder; makes nothing that stays.
+    """Raises if files cannot be made in a folder; leaves no file behind.
 
     Args:
-        folder: It, or folders above it, may not be there yet.
-        what: What it is for, in the message.
-        for_checkpoints: Whether checkpoints go there: who writes them takes names only
-            that are text.
+        folder: The folder; it and folders above it may be missing.
+        what: The purpose of the folder, in the message.
+        for_checkpoints: Whether checkpoints go there, whose writer needs paths that are
+            valid text.
 
     Raises:
-        UnwritableError: If it is no folder, is read-only, or the disk is full.
+        UnwritableError: If it is not a folder, is read-only, or the disk is full.
     """
     not_empty(f"the {what}", folder)
     path = local_path(folder).absolute()
@@ -98,19 +99,19 @@ def check_writable(
 
 @contextlib.contextmanager
 def locked(*folders: str | os.PathLike[str] | None) -> Iterator[None]:
-    """Is the only one to write to some folders, which are made if they are missing.
+    """Holds the locks of some folders, which are made if they are missing.
 
-    Of a run on several hosts the first process alone holds the locks.
+    In a run on several hosts only the first process holds the locks.
 
     Args:
-        folders: The folders; None stands for none.
+        folders: The folders; None is skipped.
 
     Raises:
-        InUseError: If somebody else does, in another process or in this one; nothing
-            has been changed then.
-        UnwritableError: If nothing can be written there.
+        InUseError: If another run holds a lock, in another process or in this one;
+            nothing has been changed then.
+        UnwritableError: If a folder cannot be written to.
     """
-    import jax  # Who only looks at runs needs none of it.
+    import jax  # Listing runs does not need it.
 
     with contextlib.ExitStack() as stack:
         if jax.process_index() == 0:
@@ -123,21 +124,21 @@ def locked(*folders: str | os.PathLike[str] | None) -> Iterator[None]:
 
 
 def is_locked(folder: str | os.PathLike[str]) -> bool:
-    """Returns whether somebody may be writing to a folder; changes nothing there.
+    """Returns whether a run may be writing to a folder; changes nothing there.
 
-    Somebody on another machine may be until `DEAD_AFTER` seconds after the last sign
-    of life.
+    A run on another machine counts until `DEAD_AFTER` seconds after its last sign of
+    life.
     """
     path = local_path(folder) / LOCK
     holder = _read(path)
     try:
         return bool(holder) and _may_live(holder, path, dead_here=False)
-    except OSError:  # The folder cannot be written to, which tells its time.
+    except OSError:  # Only a file made in the folder shows its file system's clock.
         return True
 
 
 class _Lock:
-    """The lock of one folder, held between enter and exit."""
+    """The lock of one folder, a context manager."""
 
     def __init__(self, folder: Path) -> None:
         self._folder, self._path = folder, folder / LOCK
@@ -162,12 +163,12 @@ class _Lock:
         self._ended.set()
         with contextlib.suppress(OSError):
             if self._file is not None and self._is_mine():
-                os.ftruncate(self._file, 0)  # Says so where the file has to stay.
+                os.ftruncate(self._file, 0)  # Marks a file that cannot be deleted.
                 self._path.unlink()
         self._close()
 
     def _taken(self) -> bool:
-        """Whether the lock is ours now; False: try again."""
+        """Whether this process holds the lock now; if not, try again."""
         file = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o644)
         self._file = file
         _open_files.add(file)
@@ -179,13 +180,13 @@ class _Lock:
             self._close()
             raise InUseError(_in_use(self._folder, holder))
         if not _is_file(self._path, file):
-            # Its holder has just let go of it, and taken the file away.
+            # Its holder has just released the lock and deleted the file.
             self._close()
             return False
         os.ftruncate(file, 0)
         os.pwrite(file, json.dumps(self._me).encode(), 0)
         if by_kernel is None:
-            # Who else has seen the same dead holder would have written by now.
+            # Another process that saw the same dead holder would have written by now.
             self._ended.wait(0.05)
             if not self._is_mine():
                 self._close()
@@ -202,14 +203,14 @@ class _Lock:
             os.close(file)
 
     def _live(self) -> None:
-        """Renews the sign of life until the end."""
+        """Renews the sign of life until the lock is released."""
         while not self._ended.wait(BEAT):
             with contextlib.suppress(OSError):
                 os.utime(self._path)
 
 
 def _flock(file: int) -> bool | None:
-    """Returns whether the kernel gave us the lock; None: it knows no locks here."""
+    """Returns whether the kernel granted the lock; None: it has no locks here."""
     if fcntl is None:
         return None
     try:
@@ -220,12 +221,12 @@ def _flock(file: int) -> bool | None:
 
 
 def _may_live(holder: Mapping[str, Any], path: Path, *, dead_here: bool) -> bool:
-    """Whether the process that a lock names may be writing still.
+    """Whether the process that a lock names may still be writing.
 
     Args:
-        holder: What the lock says.
+        holder: The content of the lock.
         path: The lock.
-        dead_here: Whether no process of this machine holds it, as the kernel knows.
+        dead_here: Whether the kernel says that no process of this machine holds it.
     """
     mine = _process(os.getpid())
     if holder.get("machine") == mine["machine"]:
@@ -235,26 +236,26 @@ def _may_live(holder: Mapping[str, Any], path: Path, *, dead_here: bool) -> bool
         if now["started"] is not None or mine["started"] is not None:
             return now["started"] == holder["started"]
     with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".paxenv-") as here:
-        # By the clock of the file system, which may be another machine's.
+        # The clock of the file system, which may be another machine's, is compared.
         age = os.fstat(here.fileno()).st_mtime - path.stat().st_mtime
     return age < DEAD_AFTER
 
 
 def _process(pid: int) -> dict[str, Any]:
-    """Returns what tells a process from every other one, also of the same number."""
+    """Returns the identity of a process, unique even if its number is used again."""
     machine = [socket.gethostname()]
     started = None
-    with contextlib.suppress(OSError, IndexError):  # Linux alone has these files.
+    with contextlib.suppress(OSError, IndexError):  # Only Linux has these files.
         boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii")
         machine += [boot.strip(), os.readlink("/proc/self/ns/pid")]
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-        # Its name, in brackets, may hold spaces and brackets.
+        # The name of the process, in brackets, may hold spaces and brackets.
         started = stat.rpartition(")")[2].split()[19]
     return {"pid": pid, "machine": machine, "started": started}
 
 
 def _read(path: Path) -> dict[str, Any]:
-    """Returns what a lock says, `{}` if that is nothing that a holder has written."""
+    """Returns the content of a lock, `{}` if no holder has written it."""
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -273,7 +274,7 @@ def _is_file(path: Path, file: int) -> bool:
 
 
 def _in_use(folder: Path, holder: Mapping[str, Any]) -> str:
-    """Returns who holds a lock and what to do, for a message."""
+    """Returns the message about the holder of a lock, with a remedy."""
     if not holder:
         return f"{folder} is in use: another process is writing to it"
     host = holder["machine"][0]
@@ -305,7 +306,7 @@ def _now() -> str:
 
 
 def _forget_in_child() -> None:
-    """Closes a forked child's copies, which would outlive a holder that is killed."""
+    """Closes a forked child's copies, which would keep the lock of a killed holder."""
     for file in _open_files:
         with contextlib.suppress(OSError):
             os.close(file)
@@ -320,12 +321,12 @@ def check_ready(config: ExperimentConfig, folder: Path | None = None) -> None:
     """Raises if a run could not be written, logged or drawn; compiles nothing.
 
     Args:
-        config: Of the run.
-        folder: Its directory; None: the one that the config asks for.
+        config: The config of the run.
+        folder: The run directory; None: the one that the config asks for.
 
     Raises:
-        UnwritableError: If nothing can be written there.
-        ConfigError: If a package is missing that the config needs.
+        UnwritableError: If the directory cannot be written to.
+        ConfigError: If a package that the config needs is missing.
     """
     if folder is None and config.save_dir is not None:
         folder = local_path(config.save_dir)
@@ -358,7 +359,7 @@ def _import(name: str, install: str, instead: str) -> ModuleType:
         package = importlib.import_module(name)
     except ImportError:
         package = None
-    # A folder of that name, such as the service's own `wandb/`, is imported too.
+    # A folder of that name, such as the service's own `wandb/`, can be imported too.
     if package is None or (
         getattr(package, "__file__", None) is None and hasattr(package, "__path__")
     ):

@@ -1,15 +1,15 @@
-"""The folder of one run: what was run, what came out, and how to find it again.
+"""The folder of one run: its config, its results, and how it is found.
 
 exp/<experiment>/<UTC time>_s<seed>_<6 hex>/
-    config.yaml           the whole config; --config of it runs the same again
+    config.yaml           the whole config; --config with it repeats the run
     overrides.txt         the command line
-    .lock                 who is writing to it; gone after the run
+    .lock                 the process that writes to it; gone after the run
     meta.json             versions, device, status
     logs/metrics.jsonl    training: one row for each logged iteration and seed
     logs/eval.jsonl       evaluation: one row for each seed
     tb/                   the metrics for TensorBoard, means over seeds
     wandb_id.txt          the run's id at Weights & Biases, if it is logged there
-    checkpoints/          step_<env steps>/, from which `paxrun resume` goes on
+    checkpoints/          step_<env steps>/, from which `paxrun resume` continues
     models/               weights
     artifacts/            results.json and pictures
 """
@@ -55,13 +55,13 @@ class RunDir:
 
     @classmethod
     def create(cls, config: ExperimentConfig, argv: Sequence[str]) -> "RunDir":
-        """Makes the folder of a new run and writes what is known before it starts.
+        """Makes the folder of a new run, with its config, command line and facts.
 
         Raises:
             ConfigError: If `save_dir` holds a run or other files already.
         """
         run = cls(_new_folder(config))
-        # Nothing but these two says that a folder is a run's: see `_is_free`.
+        # Only these two files mark a folder as a run's: see `_is_free`.
         run.describe(config, argv)
         run.write_config(config)
         _write(run.path / "overrides.txt", "\n".join(argv) + "\n")
@@ -73,12 +73,12 @@ class RunDir:
         _write(self.config, to_yaml(config))
 
     def make_folders(self) -> None:
-        """Makes the folders in it that are missing."""
+        """Makes its missing sub-folders."""
         for folder in ("logs", "models", "artifacts"):
             (self.path / folder).mkdir(exist_ok=True)
 
     def describe(self, config: ExperimentConfig, argv: Sequence[str]) -> None:
-        """Writes what is known of a run before it starts."""
+        """Writes the config, the command line and the facts before the run starts."""
         self.write_meta(
             format=FORMAT,
             experiment=config.name,
@@ -97,7 +97,7 @@ class RunDir:
 
     @classmethod
     def open(cls, path: str | Path) -> "RunDir":
-        """Returns an existing run; creates nothing.
+        """Returns an existing run; makes no files.
 
         Raises:
             ConfigError: If the folder is not a run's.
@@ -138,7 +138,7 @@ class RunDir:
         return self.path / "tb"
 
     def wandb_id(self, seed: int | None = None) -> Path:
-        """The file that holds the run's id at Weights & Biases, or that of a seed."""
+        """The file of the run's id at Weights & Biases, or of the id of one seed."""
         suffix = "" if seed is None else f"_seed{seed}"
         return self.path / f"wandb_id{suffix}.txt"
 
@@ -169,17 +169,17 @@ class RunDir:
 
     @property
     def argv(self) -> list[str]:
-        """The words of the command line, as far as they were written."""
+        """The words of the command line, none if they were not written."""
         path = self.path / "overrides.txt"
         if not path.is_file():
             return []
         return path.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
 
     def status(self) -> str:
-        """Returns how the run stands: one of `STATUSES`.
+        """Returns the status of the run, one of `STATUSES`.
 
-        A run that has not written how it ended and that no process writes to any more
-        was killed.
+        A run that has not recorded its end and has no writing process any more was
+        killed.
 
         Raises:
             ConfigError: If the file of its facts was cut off or changed.
@@ -220,7 +220,7 @@ class RunDir:
             self.finish("failed")
 
     def finish(self, status: str) -> None:
-        """Records how the run ended: one of `STATUSES`."""
+        """Records the final status of the run, one of `STATUSES`."""
         if status not in STATUSES:
             raise ValueError(f"status must be one of {STATUSES}, got {status!r}")
         self.write_meta(status=status, ended=_now().isoformat(timespec="microseconds"))
@@ -239,11 +239,11 @@ def find_runs(
 
     Args:
         exp_dir: The folder; it may be a run itself.
-        experiment: Only runs of this experiment, those with another game or other
-            agents included (`ipd/ppo+payoff`), or of all in a family (`ipd`).
+        experiment: Only runs of this experiment, including those with another game or
+            other agents (`ipd/ppo+payoff`), or of all in a family (`ipd`).
         group: Only runs of this group.
         name: Only runs of this name.
-        status: Only runs that stand so: one of `STATUSES`.
+        status: Only runs of this status, one of `STATUSES`.
         tag: Only runs with this tag.
     """
     folders = [path.parent for path in local_path(exp_dir).rglob("meta.json")]
@@ -299,7 +299,7 @@ def _new_folder(config: ExperimentConfig) -> Path:
 
 
 def _is_free(path: Path) -> bool:
-    """Whether a folder holds nothing but what a creation that was killed has left."""
+    """Whether a folder holds at most the leftovers of a killed creation."""
     if not path.is_dir():
         return False
     run = RunDir(path)

@@ -1,4 +1,4 @@
-"""What takes the metrics of a run, and what all of them agree on.
+"""Sinks for the metrics of a run, and their common rules.
 
 A metric is a number with a name of the form `group/quantity`. A sink is a place for
 metrics: a file of JSON lines, TensorBoard, Weights & Biases.
@@ -23,20 +23,20 @@ from runners.engine.metric_names import (
 ITERATION_GROUPS = frozenset(
     {"env", "reward_components", "stats", "train_vs_iter", "episode_vs_iter"}
 )
-#: Part of the names of means over the last episodes, whenever they ended.
+#: Part of the names of means over the last episodes, of any iteration.
 LAST = "_last_"
-#: The group of what evaluations give.
+#: The group of the results of evaluations.
 EVALUATION_GROUP = "eval"
 
 
 class Position(NamedTuple):
-    """How far a run has come.
+    """The progress of a run.
 
     Attributes:
-        iteration: Iterations that are done.
+        iteration: Completed iterations.
         env_steps: Environment steps that one seed has taken.
-        evaluations: Evaluations that had been logged at this very iteration; None: all
-            that are there.
+        evaluations: The number of evaluations logged at this iteration; None: all in
+            the files.
     """
 
     iteration: int
@@ -44,23 +44,23 @@ class Position(NamedTuple):
     evaluations: int | None = None
 
 
-#: Where a run begins.
+#: The position at the beginning of a run.
 START = Position(0, 0)
 
 
 class Sink(Protocol):
-    """Where metrics go.
+    """A place for metrics.
 
-    What was logged before `flush` returns is kept if the process is killed: flush
+    Metrics that are logged before `flush` returns survive a killed process: flush
     before a checkpoint is saved, so that a resumed run has no gap.
     """
 
     def log(self, env_steps: int, iteration: int, metrics: Mapping[str, float]) -> None:
-        """Takes metrics.
+        """Logs metrics.
 
         Args:
             env_steps: Environment steps that one seed has taken.
-            iteration: Iterations that are done.
+            iteration: Completed iterations.
             metrics: Numbers by name; NaN and infinity are shown as such.
         """
         ...
@@ -70,25 +70,25 @@ class Sink(Protocol):
         ...
 
     def close(self) -> None:
-        """Flushes and ends."""
+        """Flushes and closes the sink."""
         ...
 
 
 def is_surplus(number: int, position: Position) -> bool:
-    """Whether an evaluation, from 1, at the iteration of a position came after it."""
+    """Whether the n-th evaluation, from 1, at a position's iteration came after it."""
     return position.evaluations is not None and number > position.evaluations
 
 
 def step_of(name: str, env_steps: int, iteration: int) -> int:
-    """Returns where on its x axis a metric stands."""
+    """Returns the x coordinate of a metric: environment steps or iterations."""
     return iteration if group(name) in ITERATION_GROUPS else env_steps
 
 
 def scalar(name: str, value: Any) -> float:
     """Returns a number of any kind as a float.
 
-    Takes Python numbers, NumPy scalars and arrays of one element and none dimension,
-    of NumPy or JAX, bfloat16 among them.
+    Takes Python numbers, NumPy scalars and arrays without dimensions of NumPy or JAX,
+    also of bfloat16.
 
     Raises:
         TypeError: If it is not one real number; names the metric.
@@ -122,12 +122,12 @@ def numbers(metrics: Mapping[str, ArrayLike]) -> dict[str, float]:
 
 
 def scalars(metrics: Mapping[str, ArrayLike]) -> dict[str, float]:
-    """Returns metrics as floats, without those that nothing stands behind.
+    """Returns metrics as floats, without those that have no value.
 
     Where no gradient step was due, a learner has no loss to report. Where
     `episode/count` is 0, a mean over episodes does not exist; one over the last
     episodes does as soon as any has ended. Both are left out instead of written as 0 or
-    NaN: NaN means that a number went wrong.
+    NaN: NaN means an error of computation.
     """
     named = numbers(metrics)
     if named.get(EPISODE_COUNT) != 0:
@@ -138,15 +138,15 @@ def scalars(metrics: Mapping[str, ArrayLike]) -> dict[str, float]:
 
 
 def _is_missing(name: str, value: float) -> bool:
-    """Returns whether nothing stands behind a metric where no episode has ended."""
+    """Returns whether a metric has no value if no episode has ended."""
     return is_of_episodes(name) and (LAST not in name or math.isnan(value))
 
 
 def mean_over_seeds(rows: Sequence[Mapping[str, float]]) -> dict[str, float]:
     """Returns the mean of every metric over the seeds that have it.
 
-    A seed whose value is NaN or infinite makes the mean so, except in the group `env`:
-    there NaN is a state that the seed never visited.
+    A NaN or an infinity of one seed carries over to the mean, except in the group
+    `env`: there NaN stands for a state that the seed never visited.
 
     Args:
         rows: The metrics of each seed, as `scalars` returns them.

@@ -45,8 +45,8 @@ class TensorBoard:
 
         Args:
             folder: The folder; it is made if it is missing.
-            resume_from: Where a resumed run goes on; later events, which it will
-                write again, are taken out of the folder's files.
+            resume_from: The position from which a run resumes; later events, which it
+                will write again, are removed from the folder's files.
             copies_vs_iteration: Whether metrics of the groups `train` and `episode`
                 are also drawn over iterations.
         """
@@ -58,7 +58,7 @@ class TensorBoard:
             for path in sorted(folder.glob(PATTERN)):
                 truncate(path, resume_from, seen)
         self._copies = copies_vs_iteration
-        # Two files of one second need different names that sort by age.
+        # Two files made in the same second need different names that sort by age.
         suffix = f".{len(list(folder.glob(PATTERN))):04d}"
         self._events = EventsWriter(str(folder / "events"), suffix)
         if resume_from is not None:
@@ -96,7 +96,7 @@ class TensorBoard:
         self._events.close()
 
     def _announce_restart(self, resume_from: Position) -> None:
-        """Tells a TensorBoard that has read the files to forget later events."""
+        """Makes a running TensorBoard discard later events that it has read."""
         protos = _protos()
         start = protos.SessionLog(status=protos.SessionLog.START)
         step = resume_from.env_steps + 1
@@ -119,13 +119,13 @@ def read_scalars(folder: Path) -> dict[str, list[tuple[int, float]]]:
 
 
 def truncate(path: Path, resume_from: Position, seen: collections.Counter[str]) -> None:
-    """Takes later events and a torn end out of an event file, at one stroke.
+    """Removes later events and a torn end from an event file, atomically.
 
     Args:
         path: The file.
-        resume_from: Where a resumed run goes on.
-        seen: How often each metric of evaluations was there at that very position;
-            counted on from file to file.
+        resume_from: The position from which a run resumes.
+        seen: The number of values of each metric of evaluations at this position in
+            the files so far; this call adds to it.
     """
 
     def stays(event: Any) -> bool:
@@ -173,7 +173,7 @@ def _scalar_event(step: int, values: Mapping[str, float]) -> Any:
 
 
 def _protos() -> Any:
-    """Returns the messages of event files; generated, so unknown to type checkers."""
+    """Returns the message classes of event files, which type checkers do not know."""
     from tensorboardX.proto import event_pb2
 
     return event_pb2

@@ -1,1 +1,1 @@
-"""Other libraries' ways to train, over the same engine."""
+"""The training interfaces of other libraries, over the same engine."""

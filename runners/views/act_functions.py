@@ -19,7 +19,7 @@ ActFn = Callable[[Any, Any], Any]
 
 @dataclasses.dataclass(frozen=True)
 class KeyedActFn:
-    """Says that a function takes a key: `function(agent_state, obs, key) -> action`.
+    """Marks a function that takes a key: `function(agent_state, obs, key) -> action`.
 
     Attributes:
         function: Pure; its key is typed and new at every step of every episode.
@@ -36,8 +36,9 @@ class KeyedActFn:
 class AgentActFn:
     """An agent as `(agent_state, obs) -> action`; equal for equal agents.
 
-    `evaluate` plays the agent itself, with a key for every step. A call from elsewhere
-    has no key, so an agent that draws although it is greedy draws the same each time.
+    `evaluate` plays the agent itself, with a key for every step. A call of this
+    function has no key, so an agent that draws although it is greedy draws the same
+    each time.
 
     Attributes:
         agent: An agent without memory, greedy.
@@ -69,7 +70,7 @@ def agent_act_fn(agent: Agent) -> AgentActFn:
 
 @dataclasses.dataclass(frozen=True)
 class FunctionAgent(Agent):
-    """Plays what a function of the agent's state returns; any pytree is a state.
+    """Plays the actions of a function of the agent's state, which may be any pytree.
 
     Attributes:
         function: `(agent_state, obs) -> action`, or a `KeyedActFn`.
@@ -110,15 +111,15 @@ def evaluate(
 
     Args:
         act_fn: `(agent_state, obs) -> action` of one game, pure; usually greedy.
-            `KeyedActFn(f)` where it takes a key too, `agent_act_fn(agent)` for an
+            Pass `KeyedActFn(f)` if it takes a key too, `agent_act_fn(agent)` for an
             agent.
         agent_state: Its numbers, any pytree, shared by all episodes. If any of them
-            is NaN, so are the metrics: no policy follows from it.
+            is NaN, so are the metrics, since there is no policy then.
         env: A game of one player, with or without `AutoResetWrapper`; `SinglePlayer`
             makes one of any other.
         env_params: The game's numbers; None: its own.
         n_episodes: Episodes, all at once.
-        max_steps: An episode counts as it stands after so many steps.
+        max_steps: The number of steps after which an episode is cut off.
         rng: Episode i is trial 0 of the lane `fold_in(rng, i)`, whatever `n_episodes`.
 
     Raises:
@@ -145,7 +146,7 @@ def evaluate_agent(
 ) -> EvalMetrics:
     """Returns the metrics of an agent that carries its memory through each episode.
 
-    It acts as its field `greedy` says; the other arguments are those of `evaluate`.
+    Its field `greedy` decides how it acts; the other arguments are those of `evaluate`.
     """
     stats = play_episodes(
         agent, state, env, env_params, key, n_episodes=n_episodes, max_steps=max_steps

@@ -1,4 +1,4 @@
-"""Training by plain functions: a game, its numbers, a config, and results as values."""
+"""Training by plain functions of a game, its numbers and a config."""
 
 import dataclasses
 import os
@@ -27,11 +27,11 @@ from runners.views.trainer import COUNT, RETURN, Callback, Trainer
 
 
 class PPOTrainState(NamedTuple):
-    """Where a PPO training stands; enough to go on.
+    """The state of a PPO training, from which it can be resumed.
 
     Attributes:
         agent_state: The learner's training state.
-        env_obs: What the games show, `[num_envs, ...]`.
+        env_obs: The games' observations, `[num_envs, ...]`.
         env_state: The games' states, leaves `[num_envs, ...]`.
         rng: The key of the outer loop.
     """
@@ -45,14 +45,14 @@ class PPOTrainState(NamedTuple):
 class PPOMetricsHistory(NamedTuple):
     """Means over each update, float32 `[num_updates]`.
 
-    From several devices `[num_devices, num_updates]`, one row for each.
+    From several devices `[num_devices, num_updates]`, one row for each device.
 
     Attributes:
-        total_loss: What is minimised.
+        total_loss: The loss that is minimised.
         actor_loss: The policy's part.
         critic_loss: The value's part, before its weight.
-        entropy: Of the policy, nats.
-        approx_kl: Divergence of the new policy from the one that played, estimated.
+        entropy: The entropy of the policy, nats.
+        approx_kl: Estimated divergence of the new policy from the one that played.
     """
 
     total_loss: jax.Array
@@ -68,10 +68,10 @@ class _StateAndHistory(NamedTuple):
 
 
 class PPOTrainResult(_StateAndHistory):
-    """What a PPO training leaves: the pair (state, history), and its log.
+    """The result of a PPO training: the pair (state, history), and its log.
 
     Attributes:
-        state: Where the training stands.
+        state: The state of the training.
         history: Means over each update.
         metrics_log: One dict for each logged row and each evaluation, with its `step`.
     """
@@ -91,12 +91,12 @@ class PPOTrainResult(_StateAndHistory):
 
 
 class DQNTrainResult(NamedTuple):
-    """What a DQN training leaves.
+    """The result of a DQN training.
 
     Attributes:
         agent_state: The learner's training state.
-        episode_returns: The return of every finished episode: by iteration, then by
-            step, and of games that end together by the number of the game.
+        episode_returns: The return of every finished episode, in order of iteration,
+            step and number of the game.
         metrics_log: One dict for each logged row and each evaluation, with its `step`.
     """
 
@@ -106,7 +106,7 @@ class DQNTrainResult(NamedTuple):
 
 
 class SACTrainResult(NamedTuple):
-    """What a SAC training leaves; fields as in `DQNTrainResult`."""
+    """The result of a SAC training; fields as in `DQNTrainResult`."""
 
     agent_state: Any
     episode_returns: list[float]
@@ -121,7 +121,7 @@ HISTORY = {
     "entropy": "train/player_1/entropy",
     "approx_kl": "train/player_1/approx_kl",
 }
-#: What is kept of every update of PPO: its history, and what the picture shows.
+#: Metrics that are kept of every update of PPO: its history and those of the picture.
 PPO_METRICS = (*HISTORY.values(), RETURN, COUNT)
 
 Place = RunDir | str | os.PathLike[str]
@@ -140,17 +140,17 @@ def train_ppo(
     """Trains PPO on one device and returns (final state, metrics of every update).
 
     Rollouts of `ppo_config.n_steps` steps of `num_envs` games and updates alternate in
-    one compiled loop, which the host visits where something is due.
+    one compiled loop, which the host interrupts for logs, evaluations and checkpoints.
 
     Args:
         env: A native game of one player, with or without `AutoResetWrapper`.
         env_params: Its numbers; None: its own.
         ppo_config: The algorithm; its `num_envs` wins over the runner's 1.
-        runner_config: How long and how often; `total_timesteps` is rounded down to
+        runner_config: Lengths and intervals; `total_timesteps` is rounded down to
             whole updates.
         obs_shape: Checked against the game, if given.
         n_actions: Checked against the game, if given.
-        run_dir: Where rows of JSON and the picture go; a `RunDir` or a folder.
+        run_dir: The place of JSON rows and the picture; a `RunDir` or a folder.
 
     Returns:
         The pair (state, metrics): leaves of games are `[num_envs, ...]`, each metric
@@ -158,10 +158,10 @@ def train_ppo(
         and every evaluation.
 
     Raises:
-        ValueError: If something does not fit, the budget is less than one update, or
-            the checkpoint to go on from belongs to another training.
+        ValueError: If arguments do not fit together, the budget is less than one
+            update, or the checkpoint to resume from belongs to another training.
         FileExistsError: If `checkpoint_dir` holds checkpoints, or `run_dir` rows, and
-            the config says neither `resume` nor `overwrite`.
+            the config sets neither `resume` nor `overwrite`.
         NonFiniteError: If a loss or a parameter becomes NaN or infinite.
     """
     trainer = _trained(
@@ -200,9 +200,8 @@ def train_ppo_multigpu(
         stacked: Whether results have a leading axis of devices. The learner's state
             and the metrics, which are means over all devices, are then repeated for
             each of them (`unreplicate` gives one copy), games are
-            `[num_devices, num_envs, ...]`. False: the learner's state as it lies on
-            the devices, games `[num_devices * num_envs, ...]`, metrics
-            `[num_updates]`.
+            `[num_devices, num_envs, ...]`. False: the learner's state in its own
+            sharding, games `[num_devices * num_envs, ...]`, metrics `[num_updates]`.
     """
     num_devices = get_num_devices(runner_config.num_devices)
     mesh = make_mesh(runner_config.fsdp_devices, num_devices)
@@ -251,23 +250,22 @@ def train_dqn(
         env: A native game of one player, with or without `AutoResetWrapper`.
         env_params: Its numbers; None: its own.
         dqn_config: The algorithm; where its `buffer_size` or `warmup_steps` is None,
-            the runner's counts.
-        runner_config: How long and how often; `resume` goes on with replay, games and
-            keys as they were.
+            the runner's is used.
+        runner_config: Lengths and intervals; `resume` restores replay, games and keys.
         obs_shape: Checked against the game, if given.
         n_actions: Checked against the game, if given.
         callback: `(step, agent_state, metrics)`, called every `log_interval` steps.
-        run_dir: Where rows of JSON and the picture go; a `RunDir` or a folder.
+        run_dir: The place of JSON rows and the picture; a `RunDir` or a folder.
         buffer: `"device"` keeps replay on the device, in `agent_state.replay`, and
-            compiles whole chunks of training; `"host"` keeps it in NumPy arrays, for
-            more than the device has memory, and takes each gradient step in a call.
+            compiles whole chunks of training; `"host"` keeps it in NumPy arrays, which
+            may exceed the device's memory, and takes each gradient step in a call.
 
     Returns:
         The learner's state; the returns of all finished episodes in order; the logged
         rows.
 
     Raises:
-        ValueError, FileExistsError, NonFiniteError: As `train_ppo`.
+        ValueError, FileExistsError, NonFiniteError: As in `train_ppo`.
     """
     trainer = _trained(
         *(DQN, env, env_params, dqn_config, runner_config, run_dir),
@@ -325,7 +323,7 @@ def _trained(
     mesh: Mesh | None = None,
     **how: Any,
 ) -> Trainer:
-    """Trains a learner of some class to the end, and returns what has trained it.
+    """Trains a learner of some class to the end, and returns its `Trainer`.
 
     `spaces` is checked against the game, as in `check_spaces`; `how` are fields of
     the `Trainer`.

@@ -1,4 +1,4 @@
-"""What the functions `train_*` share: one learner, one game, and a RunnerConfig."""
+"""The common part of `train_*`: one learner, one game, and a RunnerConfig."""
 
 import contextlib
 import dataclasses
@@ -53,7 +53,7 @@ RETURN = "episode/return/player_1"
 COUNT = "episode/count"
 BUFFERS = ("device", "host")
 PICTURE = "reward_curve.png"
-#: Fields of a RunnerConfig that are no settings of a training, or are among its others.
+#: Fields of a RunnerConfig that are no settings of a training, or are recorded already.
 NOT_SETTINGS = (
     *("resume", "overwrite", "checkpoint_dir", "plot", "change_rates", "progress"),
     *("seed", "num_envs", "buffer_size", "warmup_steps"),
@@ -66,18 +66,18 @@ Callback = Callable[[int, TrainingState, dict[str, float]], None]
 
 @dataclasses.dataclass
 class Trainer:
-    """Trains one agent in one game, with everything that a RunnerConfig asks for.
+    """Trains one agent in one game, as a RunnerConfig says.
 
     Attributes:
         agent: The learner.
         env: A game of one player.
         env_params: Its numbers.
-        config: How long, how often.
+        config: Lengths and intervals.
         games: Games in parallel over all devices.
         mesh: The devices; None: the default one.
-        run_dir: Where rows and the picture go; None: nowhere.
-        buffer: Where replay lies: one of `BUFFERS`.
-        callback: Told `(step, agent state, metrics)` every `log_interval` steps.
+        run_dir: The place of rows and the picture; None: neither is written.
+        buffer: The place of replay, one of `BUFFERS`.
+        callback: Called with `(step, agent state, metrics)` every `log_interval` steps.
     """
 
     agent: Agent
@@ -145,10 +145,10 @@ class Trainer:
                 With those of episodes among them the picture shows their means.
 
         Raises:
-            FileExistsError: If there are checkpoints and the config says neither
+            FileExistsError: If there are checkpoints and the config sets neither
                 `resume` nor `overwrite`.
             NonFiniteError: If training diverges.
-            ValueError: If the budget is less than what the checkpoint has used.
+            ValueError: If the budget is less than the steps of the checkpoint.
             KeyboardInterrupt: After Ctrl-C, once the state is saved.
             InUseError: If another run is writing to the same folders.
         """
@@ -157,7 +157,7 @@ class Trainer:
 
     @property
     def _folders(self) -> list[Path]:
-        """Where this process writes."""
+        """The folders to which this process writes."""
         if jax.process_index() != 0:
             return []
         rows = None if self.run_dir is None else self.run_dir.path
@@ -241,10 +241,10 @@ class Trainer:
         if self._files is not None:
             self._files.log_evaluation(step, self.program.iteration, named)
 
-    # How it begins.
+    # The start.
 
     def _all_settings(self) -> LearnerSettings:
-        """Returns what this training is made of, for the records of its checkpoints."""
+        """Returns the settings of this training, for the records of its checkpoints."""
         config = dataclasses.asdict(self.config)
         values = settings_of(
             *(self.agent, self.env, self.env_params),
@@ -260,11 +260,11 @@ class Trainer:
         )
 
     def _checked_rule(self) -> StartRule:
-        """Returns how it begins, and refuses what cannot, before anything is compiled.
+        """Returns the rule of its start, checked before anything is compiled.
 
         Raises:
-            FileExistsError: If another training has left something in its place.
-            ValueError: If it cannot go on from what is there.
+            FileExistsError: If its folders hold files of another training.
+            ValueError: If it cannot resume from the checkpoint there.
         """
         config, rule = self.config, "fresh"
         if config.overwrite and config.checkpoint_dir is None and self.run_dir is None:
@@ -277,7 +277,7 @@ class Trainer:
                 config.checkpoint_dir, resume=config.resume, overwrite=config.overwrite
             )
         if rule == "resume":
-            # A damaged one gives way to the one before it, where that is read.
+            # If this one is damaged, `restore` uses the one before it.
             with contextlib.suppress(DamagedError):
                 path = find_checkpoint(config.checkpoint_dir or "")
                 self._settings.changes(path, change_rates=config.change_rates)
@@ -291,7 +291,7 @@ class Trainer:
         return rule
 
     def _check_budget(self, path: Path) -> None:
-        """Raises ValueError if there is less to do than a checkpoint has done."""
+        """Raises ValueError if the budget is less than the steps of a checkpoint."""
         record = read_record(path)
         if int(record.meta["iteration"]) > self.num_iterations:
             raise ValueError(
@@ -300,7 +300,7 @@ class Trainer:
             )
 
     def _start(self, store: CheckpointStore | None) -> Position | None:
-        """Begins afresh or from the latest checkpoint, and returns where."""
+        """Begins anew and returns None, or continues and returns the position."""
         if self._rule != "resume" or store is None:
             self._clear(store)
             return None
@@ -312,7 +312,7 @@ class Trainer:
         return Position(self.program.iteration, self.program.env_steps)
 
     def _clear(self, store: CheckpointStore | None) -> None:
-        """Deletes what an earlier training has left, one that was killed too."""
+        """Deletes the files of an earlier training, also of one that was killed."""
         if store is not None:
             store.clear()
         if jax.process_index() != 0:
@@ -380,14 +380,14 @@ def _opened(run: RunDir, position: Position | None) -> MetricsLog:
 
 
 class _History:
-    """What a training gathers, in a journal beside its checkpoints."""
+    """The growing results of a training, in a journal beside its checkpoints."""
 
     def __init__(self, trainer: Trainer, store: CheckpointStore) -> None:
         self._trainer, self._journal = trainer, Journal(store.folder)
         self._written = {"iterations": 0, "returns": 0, "rows": 0}
 
     def saved(self) -> dict[str, int]:
-        """Appends what is new to the journal, and returns its sizes."""
+        """Appends new results to the journal, and returns its sizes."""
         trainer, journal, done = self._trainer, self._journal, self._written
         now = self._gathered()
         if jax.process_index() == 0:
@@ -401,7 +401,7 @@ class _History:
         return journal.sizes()
 
     def load(self, sizes: dict[str, int]) -> None:
-        """Takes back what had been gathered when a checkpoint was saved."""
+        """Restores the results up to a checkpoint."""
         trainer, journal = self._trainer, self._journal
         for name, values in trainer.history.items():
             saved = journal.numbers(_file_name(name), sizes)
@@ -413,7 +413,7 @@ class _History:
         self._written = self._gathered()
 
     def _gathered(self) -> dict[str, int]:
-        """Returns how long the lists are that the journal keeps."""
+        """Returns the lengths of the lists in the journal."""
         return {
             "iterations": self._trainer.program.iteration,
             "returns": len(self._trainer.episode_returns),

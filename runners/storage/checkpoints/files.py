@@ -1,17 +1,17 @@
-"""Checkpoints as folders: which there are, which are whole, which one is meant.
+"""Checkpoints as folders: how they are listed, checked and found.
 
-Nothing here writes: `runners.storage.checkpoints.store` does.
+Nothing is written here; `runners.storage.checkpoints.store` writes.
 
     checkpoints/
         step_<env steps>/       one managed checkpoint
             state/              the arrays
-            meta/record.json    what they are: `Record`
-        named/<name>/           one that was given a name; never pruned
-        best -> step_...        the managed one of the largest metric, for people: it is
-                                found from the records, with or without this link
+            meta/record.json    their `Record`
+        named/<name>/           a checkpoint with a name; never pruned
+        best -> step_...        the managed one of the largest metric, for people: this
+                                package finds it from the records
 
-Nothing here needs JAX, so looking around is quick. A checkpoint is written under
-another name and renamed when it is whole: a folder under its own name can be trusted.
+Nothing here needs JAX, so listing is quick. A checkpoint is written under another name
+and renamed when it is whole: a folder under its own name can be trusted.
 """
 
 import dataclasses
@@ -31,7 +31,7 @@ STEP_PREFIX = "step_"
 NAMED, BEST, LATEST = "named", "best", "latest"
 #: Sub-folder of a run directory.
 FOLDER = "checkpoints"
-#: Part of the name under which orbax writes what is not yet whole.
+#: Part of the name under which orbax writes an unfinished checkpoint.
 UNFINISHED = ".orbax-checkpoint-tmp"
 
 
@@ -44,19 +44,19 @@ class DamagedError(CheckpointError):
 
 
 class NoCheckpointError(CheckpointError, FileNotFoundError):
-    """There is no such checkpoint; the message says what there is."""
+    """A missing checkpoint; the message lists those that exist."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Record:
-    """What a checkpoint says about itself.
+    """The record of a checkpoint.
 
     Attributes:
         step: Environment steps at which it was saved.
-        metric: What "best" compares; None if it was saved without one.
+        metric: The number that "best" compares; None if it was saved without one.
         entries: Shape and dtype of every array by its name in the state, such as
             `outer/agents/0/params/actor/kernel`.
-        meta: What the run adds: its config, its clock, versions.
+        meta: Data of the run: its config, its clock, versions.
         format: Version of this layout.
     """
 
@@ -92,7 +92,7 @@ def read_record(path: Path) -> Record:
 def newest_first(folder: Path) -> list[Path]:
     """Returns the whole managed checkpoints, then the named ones, the latest first.
 
-    A damaged record is no reason to miss the others: it counts as the oldest.
+    A checkpoint with a damaged record counts as the oldest.
     """
     managed = [step_path(folder, step) for step in reversed(saved_steps(folder))]
     named = [folder / NAMED / name for name in saved_names(folder)]
@@ -100,7 +100,7 @@ def newest_first(folder: Path) -> list[Path]:
 
 
 def step_path(folder: Path, step: int) -> Path:
-    """Returns where the managed checkpoint of a step is, or would be."""
+    """Returns the path of the managed checkpoint of a step, even if it is missing."""
     return folder / f"{STEP_PREFIX}{step}"
 
 
@@ -130,38 +130,38 @@ def saved_names(folder: Path) -> list[str]:
 
 
 def unfinished(folder: Path) -> list[Path]:
-    """Returns what an interrupted save or removal has left behind."""
+    """Returns the leftovers of interrupted saves and removals."""
     managed = [path for path in _children(folder) if STEP_PREFIX in path.name]
     candidates = managed + _children(folder / NAMED)
     return [path for path in candidates if not is_checkpoint(path)]
 
 
 def best_step(folder: Path) -> int | None:
-    """Returns the step of the largest metric, the earliest of equals; None without."""
+    """Returns the step of the largest metric, the earliest of equals, or None."""
     return best_of({s: metric_of(step_path(folder, s)) for s in saved_steps(folder)})
 
 
 def best_of(metrics: Mapping[int, float | None]) -> int | None:
-    """Returns the step of the largest of some metrics, as `best_step`."""
+    """Returns the step of the largest of given metrics, as `best_step`."""
     known = {step: metric for step, metric in metrics.items() if metric is not None}
     return min(known, key=lambda step: (-known[step], step)) if known else None
 
 
 def metric_of(path: Path) -> float | None:
-    """Returns what "best" compares; None without, or if the record is damaged."""
+    """Returns the metric that "best" compares, None without one or a sound record."""
     record = _record_or_none(path)
     return None if record is None else record.metric
 
 
 def checkpoints_folder(path: str | os.PathLike[str]) -> Path:
-    """Returns the absolute folder of checkpoints that a path means.
+    """Returns the absolute path of a folder of checkpoints.
 
     Args:
-        path: That folder, or a run directory.
+        path: The folder, or a run directory.
 
     Raises:
         NoCheckpointError: If there is no such folder.
-        CheckpointError: If the path is on another level; says which is expected.
+        CheckpointError: If the path is of another level; names the expected one.
     """
     path = local_path(path).resolve()
     if not path.is_dir():
@@ -183,19 +183,19 @@ def checkpoints_folder(path: str | os.PathLike[str]) -> Path:
 
 
 def find_checkpoint(path: str | os.PathLike[str], which: int | str = LATEST) -> Path:
-    """Returns the one checkpoint that is meant, as an absolute path.
+    """Returns the absolute path of one checkpoint.
 
-    Warns of unfinished saves, which are never taken.
+    Warns of unfinished saves, which are never returned.
 
     Args:
-        path: A run directory, its folder of checkpoints, or one checkpoint (then that
-            one is meant); `best` and `latest` in such a folder go by the records.
+        path: A run directory, its folder of checkpoints, or one checkpoint, which is
+            returned; `best` and `latest` in such a folder are found from the records.
         which: A step, "latest" (the highest step; a named one only if there is no
             other), "best", or a name.
 
     Raises:
-        NoCheckpointError: If there is none; says what there is.
-        CheckpointError: If the path is on another level; says which is expected.
+        NoCheckpointError: If there is none; lists those that exist.
+        CheckpointError: If the path is of another level; names the expected one.
     """
     path = local_path(path)
     if _is_rule(path.absolute()):
@@ -223,7 +223,7 @@ def find_checkpoint(path: str | os.PathLike[str], which: int | str = LATEST) -> 
 
 
 def stock(folder: Path) -> str:
-    """Returns a folder and what it holds, for messages."""
+    """Returns a folder and its checkpoints in words, for messages."""
     steps = ", ".join(str(step) for step in saved_steps(folder))
     names = ", ".join(saved_names(folder))
     held = [f"steps {steps}"] * bool(steps) + [f"names {names}"] * bool(names)

@@ -1,11 +1,11 @@
-"""What a training has gathered so far, in files that are only appended to.
+"""Growing data of a training, in files that are only appended to.
 
     checkpoints/history/
         episode_returns.f32     numbers, float32, the lowest byte first
         metrics_log.jsonl       dicts, one a line
 
-A checkpoint's record holds the sizes of these files, and so has the same size however
-long the training is. To go on from it is to cut them there.
+A checkpoint's record holds the sizes of these files, so its own size does not grow with
+the training. A resumed training cuts the files to these sizes.
 """
 
 import json
@@ -25,10 +25,10 @@ _NUMBERS = np.dtype("<f4")
 
 
 class Journal:
-    """The lists of one training; who writes appends, and then saves a checkpoint."""
+    """The lists of one training; append to them before a checkpoint is saved."""
 
     def __init__(self, checkpoints: Path) -> None:
-        """Opens nothing and writes nothing.
+        """Makes the journal; opens and writes no file.
 
         Args:
             checkpoints: The folder of checkpoints.
@@ -49,17 +49,17 @@ class Journal:
         return {path.name: path.stat().st_size for path in sorted(found)}
 
     def cut(self, sizes: Mapping[str, int]) -> None:
-        """Takes out what was appended after a checkpoint.
+        """Removes data that was appended after a checkpoint.
 
         Args:
-            sizes: What `sizes` returned then.
+            sizes: The result of `sizes` at the checkpoint.
         """
         for name, now in self.sizes().items():
             if now > sizes.get(name, 0):
                 os.truncate(self.folder / name, sizes.get(name, 0))
 
     def numbers(self, name: str, sizes: Mapping[str, int]) -> np.ndarray:
-        """Returns the numbers that a checkpoint knows, float32 `[n]`.
+        """Returns the numbers up to a checkpoint, float32 `[n]`.
 
         Raises:
             CheckpointError: If the file is gone, or shorter than it was.
@@ -67,7 +67,7 @@ class Journal:
         return np.frombuffer(self._read(self._numbers(name), sizes), _NUMBERS)
 
     def rows(self, name: str, sizes: Mapping[str, int]) -> list[dict[str, Any]]:
-        """Returns the dicts that a checkpoint knows.
+        """Returns the dicts up to a checkpoint.
 
         Raises:
             CheckpointError: If the file is gone, or shorter than it was.

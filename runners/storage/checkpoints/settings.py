@@ -1,6 +1,6 @@
-"""What a training is made of, as JSON: written into records, compared on going on.
+"""Settings of a training as JSON: written into records, compared on resuming.
 
-`described` keeps it small: an array of many numbers is told by its shape and a digest.
+`described` keeps them small: a large array is described by its shape and a digest.
 """
 
 import dataclasses
@@ -27,7 +27,7 @@ from runners.storage.checkpoints.files import CheckpointError
 SETTINGS = "settings"
 #: Arrays of at most so many numbers are shown in full.
 SHOWN = 64
-#: Where the options of the agent are; messages leave it out.
+#: The prefix of the agent's options; messages leave it out.
 OPTIONS = "agent.config."
 #: Options of the agent that are without effect on networks that were given.
 OF_NETWORKS = (
@@ -36,12 +36,12 @@ OF_NETWORKS = (
 
 
 class Difference(NamedTuple):
-    """A setting that is not what it was.
+    """A setting with another value than before.
 
     Attributes:
         name: Its name, such as `agent.config.n_steps` or `params.payoff_matrix`.
-        saved: What the checkpoint was written with; `ABSENT` if nothing of the kind.
-        now: What it is now.
+        saved: Its value in the checkpoint; `ABSENT` if there is none.
+        now: Its present value.
     """
 
     name: str
@@ -77,14 +77,14 @@ def settings_of(
     settings = {"agent": agent, "game": env, "params": params, **more}
     told = {name: described(value) for name, value in settings.items()}
     if getattr(agent, "actor", None) is not None:
-        # Networks that were given have widths of their own.
+        # Given networks have widths of their own.
         for option in OF_NETWORKS:
             told["agent"]["config"].pop(option, None)
     return told
 
 
 def described(value: Any) -> Any:
-    """Returns JSON values from which one can see what something is, or that it changed.
+    """Returns JSON values that describe an object and differ if it changes.
 
     Dataclasses are shown field by field, small arrays in full, large ones by shape,
     dtype and digest, functions and other objects by their names.
@@ -117,7 +117,7 @@ def described(value: Any) -> Any:
 
 
 def differences(saved: Mapping[str, Any], now: Mapping[str, Any]) -> list[Difference]:
-    """Returns what differs between two settings, by name."""
+    """Returns the differences between two sets of settings."""
     old, new = _flat(saved), _flat(now)
     names = dict.fromkeys([*new, *old])
     found = [Difference(n, old.get(n, ABSENT), new.get(n, ABSENT)) for n in names]
@@ -125,9 +125,9 @@ def differences(saved: Mapping[str, Any], now: Mapping[str, Any]) -> list[Differ
 
 
 def _same(difference: Difference) -> bool:
-    """Whether two values of a setting are one; an agent's floats are, where JAX's are.
+    """Whether two values of a setting are equal, for an agent's floats as float32.
 
-    They are traced: 0.01 and the float32 nearest to it train alike.
+    Such floats are traced: 0.01 and the nearest float32 train in the same way.
     """
     _, old, new = difference
     if difference.name.startswith(OPTIONS) and {type(old), type(new)} == {float}:
@@ -146,18 +146,18 @@ def changed(
     rates: Collection[str] = (),
     cure: str,
 ) -> list[Difference]:
-    """Returns which settings go on with a new value; refuses a difference elsewhere.
+    """Returns the settings that get a new value; refuses any other difference.
 
     Args:
-        meta: What a checkpoint says; a checkpoint without settings is not compared.
-        now: The settings of the training that is to go on from it.
+        meta: The `meta` of a checkpoint; without settings it is not compared.
+        now: The settings of the training that resumes from it.
         origin: The checkpoint, for messages.
         free: Names of settings, or of groups of them, that may change.
         rates: Options of the agent that may change.
-        cure: What to do about the others, a whole clause for the message.
+        cure: A remedy for other differences, a whole clause for the message.
 
     Raises:
-        CheckpointError: If something else differs; names it with both values.
+        CheckpointError: If another setting differs; names it with both values.
     """
     if SETTINGS not in meta:
         return []
@@ -184,12 +184,12 @@ def how_to_change(rates: Collection[str]) -> str:
 def with_rates(
     state: TrainingState, agent: Any, changes: Collection[Difference]
 ) -> TrainingState:
-    """Returns a training state whose traced numbers are the agent's where they changed.
+    """Returns a training state with the changed hyperparameters of the agent.
 
     Args:
         state: The training state; its hyperparameters may have leading axes.
-        agent: Whose config has the new numbers.
-        changes: What changed; all that is no hyperparameter is passed over.
+        agent: The agent whose config has the new numbers.
+        changes: The changed settings; those that are no hyperparameter are ignored.
     """
     wanted = agent.initial_hyper() if changes and hasattr(state, "hyper") else {}
     names = {d.option for d in changes if d.name.startswith(OPTIONS)} & set(wanted)
@@ -200,7 +200,7 @@ def with_rates(
 
 
 def _within(name: str, allowed: Collection[str]) -> bool:
-    """Whether a name is one that may change, or lies in such a group."""
+    """Whether a name is one of `allowed`, or lies in a group of that name."""
     parts = name.split(".")
     return any(".".join(parts[:n]) in allowed for n in range(1, len(parts) + 1))
 
@@ -225,15 +225,15 @@ def _described_array(array: Any) -> Any:
 
 
 def _is_low(array: np.ndarray) -> bool:
-    """Whether the dtype is one that Python has no number for, such as bfloat16."""
+    """Whether Python has no numbers of the dtype, such as bfloat16."""
     return array.dtype.kind == "V" or array.dtype.name == "bfloat16"
 
 
 def _described_object(value: Any) -> str | dict[str, str | None]:
-    """Returns the name of a class, a function, or of the class of something else.
+    """Returns the name of a class or a function, or that of an object's class.
 
-    Of the games of a vector environment, one counts: how many there are is a setting
-    of its own.
+    A vector environment is described by one of its games: their number is a setting of
+    its own.
     """
     if isinstance(value, gymnasium.vector.VectorEnv):
         return {

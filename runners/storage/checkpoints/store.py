@@ -49,7 +49,7 @@ __all__ = [
     "start_rule",
 ]
 
-#: How often, and after how many seconds, a folder in use is tried to be deleted again.
+#: The number of attempts to delete a folder in use, and the seconds between them.
 _TRIES, _WAIT = 10, 0.1
 
 StartRule = Literal["fresh", "resume", "overwrite"]
@@ -58,7 +58,7 @@ StartRule = Literal["fresh", "resume", "overwrite"]
 def start_rule(
     directory: str | Path, *, resume: bool = False, overwrite: bool = False
 ) -> StartRule:
-    """Returns how a run that saves to `directory` starts.
+    """Returns the rule by which a run that saves to `directory` starts.
 
     | there are checkpoints | resume | overwrite | neither |
     |---|---|---|---|
@@ -69,12 +69,12 @@ def start_rule(
 
     Args:
         directory: The folder of checkpoints, or the run directory.
-        resume: Whether to go on from what is there.
-        overwrite: Whether to delete it (`CheckpointStore.clear`).
+        resume: Whether to resume from the checkpoints there.
+        overwrite: Whether to delete them (`CheckpointStore.clear`).
 
     Raises:
-        ValueError: If both are asked for.
-        FileExistsError: If there are checkpoints and neither is asked for.
+        ValueError: If both are true.
+        FileExistsError: If there are checkpoints and neither is true.
     """
     if resume and overwrite:
         raise ValueError("resume and overwrite exclude each other: choose one")
@@ -98,7 +98,7 @@ def kept_steps(
     keep_period: int | None,
     best: int | None = None,
 ) -> set[int]:
-    """Returns which of the saved steps are kept.
+    """Returns the saved steps that are kept.
 
     A period is due when it is crossed, not when a step is a multiple of it: the first
     checkpoint at or after each multiple of `keep_period` is kept.
@@ -122,15 +122,15 @@ class SaveError(OSError):
 class CheckpointStore:
     """The checkpoints of one run.
 
-    `save` copies the state and returns; the files are written in the background. What
-    goes wrong there is raised by the next call of any method, at the latest by
-    `close`, so use the store in a `with` statement or call `close` at the end.
+    `save` copies the state and returns; the files are written in the background. An
+    error there is raised by the next call of any method, at the latest by `close`, so
+    use the store in a `with` statement or call `close` at the end.
 
     Every process of a run on several hosts calls `save` and `restore`; the first one
     alone writes records and prunes.
 
     Attributes:
-        folder: Where the checkpoints are, absolute; made at the first save.
+        folder: The absolute path of the checkpoints' folder, made at the first save.
     """
 
     def __init__(
@@ -146,14 +146,14 @@ class CheckpointStore:
         Args:
             directory: The folder of checkpoints, also a relative one, or a run
                 directory that has such a folder.
-            max_to_keep: How many of the latest are kept; None keeps all.
+            max_to_keep: The number of the latest that are kept; None keeps all.
             keep_period: Environment steps between checkpoints that are kept for good:
-                the first one in each period. None keeps none for that reason.
+                the first one in each period. None: there are none.
             keep_best: Whether the one of the largest metric is kept, and a link
                 `best` points to it where the file system has links.
 
         Raises:
-            ValueError: If a number is below 1, or `directory` is not of that level.
+            ValueError: If a number is below 1, or `directory` is of another level.
         """
         for name, value in (("max_to_keep", max_to_keep), ("keep_period", keep_period)):
             if value is not None and value < 1:
@@ -183,13 +183,14 @@ class CheckpointStore:
         meta: Mapping[str, Any],
         metric: float | None = None,
     ) -> Path:
-        """Saves a managed checkpoint and returns its path; replaces one of that step.
+        """Saves a managed checkpoint and returns its path; replaces one of its step.
 
         Args:
             step: Environment steps so far.
             state: A pytree of arrays. It may be donated once this returns.
-            meta: What to store beside it; JSON values.
-            metric: What "best" compares, larger is better; NaN is as good as none.
+            meta: JSON values to store beside it.
+            metric: The number that "best" compares, larger is better; NaN counts as
+                none.
 
         Raises:
             SaveError: If this save, or the one before, cannot be written.
@@ -206,11 +207,11 @@ class CheckpointStore:
         Args:
             name: A file name, such as `final` or `model_100.pt`; replaced if it exists.
             state: A pytree of arrays.
-            meta: What to store beside it; JSON values. Its `env_steps` is the step.
+            meta: JSON values to store beside it. Its `env_steps` is the step.
 
         Raises:
             SaveError, TypeError: As for `save`.
-            ValueError: If the name is none.
+            ValueError: If the name is not a file name.
         """
         reserved = name in ("", files.LATEST, files.BEST) or name.startswith(".")
         if reserved or Path(name).name != name or files.UNFINISHED in name:
@@ -232,7 +233,7 @@ class CheckpointStore:
     ) -> tuple[PyTree, dict[str, Any]]:
         """Returns (state, meta) of a checkpoint; see `restore_checkpoint`.
 
-        Where the latest is damaged, the one before it is taken, with a warning.
+        If the latest is damaged, the one before it is used, with a warning.
 
         Args:
             template: A state of the same structure, or a function that returns it for
@@ -242,17 +243,17 @@ class CheckpointStore:
 
         Raises:
             NoCheckpointError: If there is no such checkpoint.
-            CheckpointError: If it does not fit, or nothing but damaged ones is left.
+            CheckpointError: If it does not fit, or all candidates are damaged.
         """
         return restore_first_whole(
             self.candidates(which), template, allow_missing=allow_missing
         )
 
     def candidates(self, which: int | str | os.PathLike[str]) -> list[Path]:
-        """Returns the checkpoint that is meant, and after the latest those before it.
+        """Returns the chosen checkpoint, and for the latest also those before it.
 
         Raises:
-            NoCheckpointError: If there is none; says what there is.
+            NoCheckpointError: If there is none; lists those that exist.
         """
         found = self.find(which)
         return files.newest_first(self.folder) if which == files.LATEST else [found]
@@ -261,7 +262,7 @@ class CheckpointStore:
         """Returns the path of a checkpoint of this store, or of another one by path.
 
         Raises:
-            NoCheckpointError: If there is none; says what there is.
+            NoCheckpointError: If there is none; lists those that exist.
         """
         self.wait()
         if isinstance(which, int):
@@ -289,7 +290,7 @@ class CheckpointStore:
         return not self.steps() and not self.names()
 
     def clear(self) -> None:
-        """Deletes every checkpoint of the folder, and nothing else in it."""
+        """Deletes every checkpoint in the folder, and nothing else."""
         self.wait()
         if jax.process_index() != 0:
             return
@@ -321,7 +322,7 @@ class CheckpointStore:
             self._prune()
 
     def close(self) -> None:
-        """Waits for the last save and lets go of everything; another save opens it.
+        """Waits for the last save and closes the store; another save opens it again.
 
         Raises:
             SaveError: If the last save failed.
@@ -367,7 +368,7 @@ class CheckpointStore:
             self.wait()
 
     def _sweep(self) -> None:
-        """Clears up, before the first save, what a killed process has left."""
+        """Deletes, before the first save, the leftovers of killed processes."""
         if self._swept or jax.process_index() != 0:
             return
         self._swept = True
@@ -398,12 +399,12 @@ class CheckpointStore:
 
 
 def _spare(path: Path, suffix: str) -> Path:
-    """Returns a hidden name beside a checkpoint, for the one that comes or goes."""
+    """Returns a hidden name beside a checkpoint, for its successor or its removal."""
     return path.with_name(f".{path.name}.{suffix}")
 
 
 def _put_in_place(path: Path) -> None:
-    """Lets a checkpoint that was written beside an older one take its place."""
+    """Replaces an older checkpoint by the one that was written beside it."""
     new = _spare(path, "new")
     if new.exists():
         if path.exists():
@@ -412,17 +413,17 @@ def _put_in_place(path: Path) -> None:
 
 
 def _remove(path: Path) -> None:
-    """Deletes a checkpoint; cut off in the middle, it leaves no half of one."""
+    """Deletes a checkpoint; an interruption leaves no half of one under its name."""
     old = _spare(path, "old")
     path.rename(old)
     shutil.rmtree(old)
 
 
 def _clear_away(path: Path) -> None:
-    """Deletes what an interrupted save has left, while its last writers may be at it.
+    """Deletes the leftovers of an interrupted save, even while threads still write.
 
-    A save that failed in this process, on a full disk for example, is written on by
-    threads for a moment. What cannot be deleted is no more than litter.
+    After a save that failed in this process, on a full disk for example, threads write
+    for another moment. Files that cannot be deleted do no harm.
     """
     for _ in range(_TRIES):
         shutil.rmtree(path, ignore_errors=True)
@@ -432,9 +433,9 @@ def _clear_away(path: Path) -> None:
 
 
 def _point_link(link: Path, target: str) -> None:
-    """Points a link elsewhere at once: readers see the old target or the new one.
+    """Points a link elsewhere atomically: readers see the old target or the new one.
 
-    Nothing is read through it: on a file system without links there is none.
+    No code reads through the link, since some file systems have none.
     """
     if link.is_symlink() and os.readlink(link) == target:
         return
@@ -446,7 +447,7 @@ def _point_link(link: Path, target: str) -> None:
 
 
 def _json(meta: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns a copy of the values as JSON gives them back.
+    """Returns a copy of the values after a round trip through JSON.
 
     Raises:
         TypeError: If a value is not JSON.

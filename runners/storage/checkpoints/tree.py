@@ -1,8 +1,8 @@
-"""A state as named arrays, and back: what is stored, compared and inspected.
+"""States as named arrays, and back, for storing, comparing and inspecting them.
 
 Names are the fields, keys and positions on the way to an array, such as
-`outer/agents/0/opt_state/1/mu/kernel`. Empty parts of a state hold no array and need no
-name: the template of a restore has them.
+`outer/agents/0/opt_state/1/mu/kernel`. Empty parts of a state hold no array and have no
+name: the template of a restore provides them.
 """
 
 import os
@@ -25,7 +25,7 @@ from runners.storage.checkpoints.files import (
     find_checkpoint,
 )
 
-#: What a template holds: an array, or what is known of one.
+#: A leaf of a template: an array, or its shape and dtype.
 Leaf = jax.Array | np.ndarray | np.generic | jax.ShapeDtypeStruct
 Entry = tuple[tuple[int, ...], str]
 
@@ -34,7 +34,7 @@ def named_leaves(tree: PyTree) -> dict[str, Leaf]:
     """Returns the arrays of a tree by name.
 
     Raises:
-        TypeError: If a leaf is no array; names it.
+        TypeError: If a leaf is not an array; names it.
         ValueError: If two leaves have one name.
     """
     named: dict[str, Leaf] = {}
@@ -60,7 +60,7 @@ def entries(named: Mapping[str, Leaf]) -> dict[str, Entry]:
 
 
 def storable(named: Mapping[str, Leaf]) -> dict[str, Leaf]:
-    """Returns what is written: keys as their data, arrays without elements left out."""
+    """Returns the arrays to write: keys as their data, none without elements."""
     return {
         name: jax.random.key_data(leaf)
         if isinstance(leaf, jax.Array) and _is_key(leaf)
@@ -77,7 +77,7 @@ def check_entries(
     *,
     allow_missing: bool = False,
 ) -> list[str]:
-    """Compares what was saved with what a template expects; returns missing names.
+    """Compares saved entries with those of a template; returns missing names.
 
     Args:
         saved: Entries of the checkpoint.
@@ -104,10 +104,10 @@ def check_entries(
 
 
 def direct_sharding(leaf: Leaf) -> jax.sharding.Sharding | None:
-    """Returns the template's sharding, if an array is read right into it.
+    """Returns the template's sharding, if an array is read directly into it.
 
-    Others pass through the host: keys, host arrays, and uncommitted arrays, which must
-    stay uncommitted, or else the next call would compile anew.
+    Other arrays pass through the host: keys, host arrays, and uncommitted arrays, which
+    must stay uncommitted, or else the next call would compile anew.
     """
     if _is_of_the_host(leaf) or _is_key(leaf) or _is_weak(leaf):
         return None
@@ -115,16 +115,16 @@ def direct_sharding(leaf: Leaf) -> jax.sharding.Sharding | None:
 
 
 def like(leaf: Leaf, stored: np.ndarray | jax.Array) -> np.ndarray | jax.Array:
-    """Returns a stored array as what the template has in its place.
+    """Returns a stored array in the form of the template's leaf.
 
     Args:
         leaf: The template's array, or its `jax.ShapeDtypeStruct`.
-        stored: What was read: a NumPy array, or an array already in place.
+        stored: The array that was read: of NumPy, or already on its devices.
     """
     if _is_of_the_host(leaf) or direct_sharding(leaf) is not None:
         return stored
     if _is_key(leaf):
-        # A key made from the dtype tells its implementation, also for a struct.
+        # A key made from the dtype shows its implementation, also for a struct.
         impl = jax.random.key_impl(jnp.empty((), leaf.dtype))
         value = jax.random.wrap_key_data(jnp.array(stored), impl=impl)
     elif _is_weak(leaf):
@@ -145,7 +145,7 @@ def without_elements(leaf: Leaf) -> np.ndarray:
 
 
 def _is_of_the_host(leaf: Leaf) -> bool:
-    """Whether NumPy holds it: also one number, of 64 bits where JAX has but 32."""
+    """Whether NumPy holds a leaf, be it one number; its 64 bits are then kept."""
     return isinstance(leaf, np.ndarray | np.generic)
 
 
@@ -160,16 +160,16 @@ def _is_weak(leaf: Leaf) -> bool:
 def _bound_sharding(leaf: Leaf) -> jax.sharding.Sharding | None:
     """Returns the sharding of an array that is bound to its devices, else None.
 
-    A struct with a sharding is bound to it.
+    A struct with a sharding is bound to its devices.
     """
     committed = getattr(leaf, "committed", True)
     return getattr(leaf, "sharding", None) if committed else None
 
 
 #: Folders are made before `save` returns, not in the background. A folder that cannot
-#: be made is then an error of `save` itself. And orbax tells who writes into a folder
-#: that it is there by the number of "the current save", of which a process has one: of
-#: two threads that save, each in a place of its own, one would write too early.
+#: be made is then an error of `save` itself. And orbax signals that a folder exists by
+#: the number of "the current save", of which a process has one: of two threads that
+#: save to different places, one would write before its folder exists.
 SYNCHRONOUS_FOLDERS = ocp.options.AsyncOptions(create_directories_asynchronously=False)
 
 
@@ -182,11 +182,11 @@ def restore_checkpoint(
     on the devices of this process, whatever devices it was saved from.
 
     Args:
-        path: One checkpoint, or what `find_checkpoint` makes one of.
+        path: One checkpoint, or a path in which `find_checkpoint` finds one.
         template: A state of the same structure: arrays, or `jax.ShapeDtypeStruct`s.
         allow_missing: Whether entries of the template may be missing, as in files of
-            an older version: then the template's own arrays stand there, and a
-            warning names them.
+            an older version: the template's own arrays are then used, and a warning
+            names them.
 
     Raises:
         CheckpointError: If entries are missing, surplus, or of another shape or dtype.
@@ -219,15 +219,15 @@ def restore_first_whole(
 ) -> tuple[PyTree, dict[str, Any]]:
     """Returns (state, meta) of the first checkpoint that is not damaged.
 
-    A warning names each one that is.
+    A warning names each damaged one.
 
     Args:
-        paths: At least one checkpoint, the one that is wanted most first.
+        paths: At least one checkpoint, the preferred one first.
         template: As in `restore_checkpoint`, or a function that returns it for a path.
         allow_missing: As in `restore_checkpoint`.
 
     Raises:
-        CheckpointError: As `restore_checkpoint`; DamagedError if all are damaged.
+        CheckpointError: As in `restore_checkpoint`; DamagedError if all are damaged.
     """
 
     def restored(path: Path) -> tuple[PyTree, dict[str, Any]]:
@@ -260,7 +260,7 @@ def read_arrays(
 
 
 def handler() -> ocp.CompositeCheckpointHandler:
-    """Returns what writes and reads the two parts of a checkpoint."""
+    """Returns orbax's handler of the two parts of a checkpoint."""
     return ocp.CompositeCheckpointHandler(
         composite_options=ocp.CompositeOptions(async_options=SYNCHRONOUS_FOLDERS),
         **{
@@ -273,7 +273,7 @@ def handler() -> ocp.CompositeCheckpointHandler:
 def _read(
     path: Path, shardings: Mapping[str, jax.sharding.Sharding | None]
 ) -> dict[str, Any]:
-    """Returns stored arrays by name: in a sharding, or, with None, on the host."""
+    """Returns stored arrays by name, each in its sharding, or on the host for None."""
     if not shardings:
         return {}
     how = {

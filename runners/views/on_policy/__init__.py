@@ -1,4 +1,4 @@
-"""Training of one on-policy agent as `OnPolicyRunner` offers it."""
+"""Training of one on-policy agent by `OnPolicyRunner`."""
 
 from runners.views.on_policy.callbacks import EVENTS
 from runners.views.on_policy.runner import OnPolicyRunner

@@ -1,4 +1,4 @@
-"""Events of an `OnPolicyRunner`, and the functions that wait for them."""
+"""Events of an `OnPolicyRunner`, and their callbacks."""
 
 import logging
 from collections.abc import Callable
@@ -16,14 +16,14 @@ ITERATION_EVENTS = (
     "post_update",
     "post_iteration",
 )
-#: Events that need the two stages of an iteration to be run one by one.
+#: Events between the stages of an iteration, which need the stages run one by one.
 STAGE_EVENTS = ITERATION_EVENTS[1:-1]
 EVENTS = (*ITERATION_EVENTS, "on_log", "on_eval", "on_checkpoint", "on_stop")
 ON_ERROR = ("raise", "warn")
 
 
 class Callback(NamedTuple):
-    """One function that waits for an event.
+    """One function that is called at an event.
 
     Attributes:
         call: The function.
@@ -38,8 +38,8 @@ class Callbacks:
     """Functions by event, called in the order in which they were added.
 
     Attributes:
-        on_error: `"raise"` lets their exceptions through, `"warn"` logs them with
-            their traceback and goes on.
+        on_error: `"raise"` lets their exceptions through, `"warn"` logs exceptions
+            with their traceback and continues.
     """
 
     def __init__(self, on_error: str = "raise") -> None:
@@ -52,11 +52,11 @@ class Callbacks:
         self._waiting: dict[str, list[Callback]] = {event: [] for event in EVENTS}
 
     def add(self, event: str, call: Callable[..., Any], every: int = 1) -> None:
-        """Calls a function from now on whenever an event happens.
+        """Adds a function to be called whenever an event happens.
 
         Args:
             event: One of `EVENTS`.
-            call: Takes what the event tells.
+            call: The function, which takes the arguments of the event.
             every: Iterations between two calls, counted from the start of training.
 
         Raises:
@@ -79,14 +79,14 @@ class Callbacks:
 
     @property
     def need_stages(self) -> bool:
-        """Whether somebody looks between the stages of an iteration."""
+        """Whether a function is called between the stages of an iteration."""
         return any(self._waiting[event] for event in STAGE_EVENTS)
 
     def fire(self, event: str, count: int, *told: Any) -> None:
-        """Calls the functions whose turn it is.
+        """Calls the functions that are due.
 
         Args:
-            event: What happens.
+            event: The name of the event.
             count: Its number; a function is called where `every` divides it.
             *told: The arguments.
         """

@@ -1,4 +1,4 @@
-"""Where an `OnPolicyRunner` writes its metrics: TensorBoard and JSON lines."""
+"""The logs of an `OnPolicyRunner`: TensorBoard and JSON lines."""
 
 import logging
 import math
@@ -17,32 +17,32 @@ from runners.storage.sinks import Position, Sink, numbers
 from runners.storage.tensorboard import PATTERN, TensorBoard
 
 ROWS = "metrics.jsonl"
-#: Folders into which the logs of trainings before this one are put aside.
+#: Prefix of the folders into which the logs of earlier trainings are moved.
 EARLIER = "earlier_"
 
 logger = logging.getLogger(__name__)
 
 
 class OnPolicyLog:
-    """The files of one `log_dir`, opened when there is something to write."""
+    """The files of one `log_dir`, opened at the first row."""
 
     def __init__(self, folder: Path | None) -> None:
-        """Writes nothing yet; with None it never does."""
+        """Makes a log that has written nothing; without a folder it never writes."""
         self._folder = folder
         self._sinks: list[Sink] = []
         self._resume_from: Position | None = None
         self._begun = False
 
     def write(self, position: Position, metrics: Mapping[str, float]) -> None:
-        """Writes a row of metrics; `flush` hands it over."""
+        """Writes a row of metrics, which `flush` hands to the file system."""
         for sink in self._opened():
             sink.log(position.env_steps, position.iteration, metrics)
 
     def resume(self, position: Position) -> bool:
-        """Goes on from a position: what was logged later is taken out of the files.
+        """Continues from a position; later rows are removed from the files.
 
         Returns:
-            Whether the row of that very iteration is in the files.
+            Whether the files hold the row of the position's iteration.
         """
         self.close()
         self._resume_from, self._begun = position, True
@@ -82,7 +82,7 @@ class OnPolicyLog:
 
 
 def _put_aside(folder: Path) -> None:
-    """Moves what another training has logged in a folder out of the way."""
+    """Moves the logs of another training in a folder into a sub-folder."""
     old = [path for path in (folder / ROWS, *folder.glob(PATTERN)) if path.is_file()]
     if not old:
         return
@@ -95,7 +95,7 @@ def _put_aside(folder: Path) -> None:
 
 
 _PLAYER = "player_1"
-#: From the engine's names; what follows `train/player_1/` otherwise keeps its name.
+#: Names by the engine's names; others in `train/player_1/` lose the player only.
 _NAMES = {
     f"train/{_PLAYER}/loss/policy": ("train/policy_loss",),
     f"train/{_PLAYER}/loss/value": ("train/value_loss",),
@@ -120,14 +120,14 @@ _NAMES = {
     f"episode/return_last_{WINDOW}/{_PLAYER}": (f"episode/mean_reward_last_{WINDOW}",),
     f"episode/length_last_{WINDOW}": (f"episode/mean_length_last_{WINDOW}",),
 }
-#: A loss that is minimised: minus the entropy.
+#: Negated, since it is shown as a loss that is minimised.
 _NEGATED = f"train/{_PLAYER}/entropy"
-#: Between players, of which there is one.
+#: Metrics between players, of which there is only one.
 _SOCIAL = ("episode/welfare", "episode/equality")
 
 
 def named(metrics: Mapping[str, Any], *, components: bool = True) -> dict[str, float]:
-    """Returns metrics by the names of this runner.
+    """Returns metrics under the names of an `OnPolicyRunner`.
 
     A mean over episodes is NaN where none has ended.
 
@@ -142,7 +142,7 @@ def named(metrics: Mapping[str, Any], *, components: bool = True) -> dict[str, f
         if name in _SOCIAL or (not components and group(name) == "reward_components"):
             continue
         value = -value if name == _NEGATED else value
-        # One and the same NaN, so that equal metrics compare equal.
+        # One NaN object for all, so that equal metrics compare equal.
         value = math.nan if math.isnan(value) else value
         own = name.replace(f"train/{_PLAYER}/", "train/", 1)
         shown |= dict.fromkeys(_NAMES.get(name, (own,)), value)
@@ -159,7 +159,7 @@ HISTORY = {
 
 
 class History:
-    """What `learn` returns of every iteration, as lists of equal length."""
+    """The part of `learn`'s result with one entry for each iteration, as lists."""
 
     def __init__(self) -> None:
         self.lists: dict[str, list[float]] = {
@@ -167,7 +167,7 @@ class History:
         }
 
     def add(self, iteration: int, env_steps: int, stats: Mapping[str, float]) -> None:
-        """Adds one iteration; NaN stands for what it has no value of."""
+        """Adds one iteration; NaN stands for missing values."""
         self.lists["iterations"].append(iteration)
         self.lists["timesteps"].append(env_steps)
         for name, metric in HISTORY.items():
@@ -178,7 +178,7 @@ class Statistics:
     """The iterations since the last row, and the last episodes that ended."""
 
     def __init__(self, env: Any, *, components: bool) -> None:
-        """Begins with nothing.
+        """Begins without iterations.
 
         Args:
             env: The native game; None on the host.
@@ -201,8 +201,8 @@ class Statistics:
     def current(self, rows: Rows) -> dict[str, float]:
         """Returns the last iteration of rows that are not added yet.
 
-        Means over episodes are of the last iteration in which any ended, and over the
-        last 100; NaN before the first.
+        Means over episodes are those of the last iteration in which any ended, and
+        those of the last 100 episodes; NaN before the first.
         """
         stats = self.of(rows)
         if stats.get(EPISODE_COUNT) == 0:
@@ -211,7 +211,7 @@ class Statistics:
         return {**stats, **named(latest)}
 
     def add(self, rows: Rows) -> dict[str, float]:
-        """Takes iterations into the next row, and returns `current` of them."""
+        """Adds iterations to the next row, and returns `current` of them."""
         count = rows[EPISODE_COUNT][0]
         if count.any():
             of_last = self.of(rows, int(np.flatnonzero(count)[-1]))
@@ -221,7 +221,7 @@ class Statistics:
         return stats
 
     def take_row(self) -> dict[str, float]:
-        """Returns the row of the iterations since the last one, and forgets them."""
+        """Returns the row of the iterations since the last one, and clears them."""
         row = {name: x[0] for name, x in self._joined.take().items()}
         return named(row, components=self._components)
 
@@ -231,7 +231,7 @@ class Statistics:
         return {"joined": self._joined.saved(), "ended": ended}
 
     def load(self, saved: Mapping[str, Any] | None) -> None:
-        """Goes on from what `saved` returned; None begins with nothing."""
+        """Continues from what `saved` returned; None begins anew."""
         saved = saved or {"joined": None, "ended": {}}
         self._joined.load(saved["joined"])
         self._ended = {

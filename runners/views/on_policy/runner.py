@@ -49,7 +49,7 @@ T = TypeVar("T")
 def _alone(
     method: Callable[Concatenate["OnPolicyRunner", P], T],
 ) -> Callable[Concatenate["OnPolicyRunner", P], T]:
-    """Lets a method run while nobody else may write to the runner's folders."""
+    """Runs a method with the locks of the runner's folders."""
 
     @functools.wraps(method)
     def alone(self: "OnPolicyRunner", *args: P.args, **kwargs: P.kwargs) -> T:
@@ -60,22 +60,22 @@ def _alone(
 
 
 class OnPolicyRunner:
-    """Trains one agent: roll out, update, log and save what is due.
+    """Trains one agent by rollouts and updates, with logs and checkpoints.
 
     Without callbacks between the stages many iterations are one compiled call; with
     them each stage is a call. The numbers are the same.
 
     Attributes:
         env: The game, or the vector environment.
-        program: What runs.
+        program: The program of the training.
         stats: The metrics of the last iteration.
         metrics: The iterations since the last logged row.
-        callbacks: Who is told of events.
-        log_interval: When rows are logged.
-        save_interval: When checkpoints are saved.
-        non_finite: What happens at the first NaN.
+        callbacks: The functions that are called at events.
+        log_interval: Iterations between logged rows.
+        save_interval: Iterations between checkpoints.
+        non_finite: The reaction to the first NaN.
         progress: Whether `learn` shows a line of progress.
-        session: The program's checkpoints, and how far it has come.
+        session: The session, which advances the program and saves its checkpoints.
     """
 
     register_algorithm = staticmethod(register_algorithm)
@@ -105,32 +105,32 @@ class OnPolicyRunner:
         non_finite: str = "stop",
         progress: bool = True,
     ) -> None:
-        """Makes everything; trains nothing and writes nothing.
+        """Makes the runner; trains nothing and writes nothing.
 
         Args:
             env: A native game of one player, (game, params), an id such as
                 `"CartPole-v1"`, or a Gymnasium vector environment (then games are
                 played on the host).
-            algorithm: Name of the learner that is made where `agent` is None.
+            algorithm: Name of the learner that is made if `agent` is None.
             actor_class: Flax module of its policy; see `PPO.from_env`.
             critic_class: Flax module of its value.
             actor_cfg: Keywords for `actor_class`, such as `{"hidden_dims": [256]}`.
             critic_cfg: Keywords for `critic_class`.
-            log_dir: Where TensorBoard files and `metrics.jsonl` go; None: nowhere.
-            save_dir: Where checkpoints go; None: `log_dir`.
+            log_dir: The folder of TensorBoard files and `metrics.jsonl`; None: no logs.
+            save_dir: The folder of checkpoints; None: `log_dir`.
             device: `"cpu"`, `"gpu"`, `"cuda:0"`, a `jax.Device` or a `torch.device`.
             log_interval: Iterations between logged rows; 0: none.
             save_interval: Iterations between checkpoints; 0: only the last one.
             log_reward_components: Whether `reward_components/*` are metrics.
-            agent: A learner that is ready.
+            agent: A learner that is used as it is.
             cfg: Options of the learner, such as `PPOConfig(...)` or a dict.
             env_params: Numbers of a native game.
             num_envs: Games at once; None: the config's, or 16. A vector environment has
                 its own number.
-            seed: Of everything.
-            on_callback_error: `"raise"`, or `"warn"` to log the error and go on.
-            eval_env: Where `eval` plays; None: the same game afresh. A Gymnasium
-                environment that does not say how it is made needs one for `eval`.
+            seed: The seed of all random numbers.
+            on_callback_error: `"raise"`, or `"warn"` to log the error and continue.
+            eval_env: The environment of `eval`; None: a new copy of the game. A
+                Gymnasium environment without a record of its making needs one.
             non_finite: `"stop"` raises at the first NaN in training, or `"continue"`.
             progress: Whether `learn` shows a line of progress on a terminal or in a
                 notebook.
@@ -205,7 +205,7 @@ class OnPolicyRunner:
 
     @property
     def agent(self) -> Any:
-        """Who learns; its numbers are `state`."""
+        """The learner; its training state is `state`."""
         return self.program.agent
 
     @property
@@ -215,9 +215,9 @@ class OnPolicyRunner:
 
     @property
     def hyperparams(self) -> dict[str, float]:
-        """The numbers of the learner that are in use, by name.
+        """The current hyperparameters of the learner, by name.
 
-        `agent.config` holds those with which it began.
+        `agent.config` holds their first values.
         """
         return {name: float(x) for name, x in self.state.hyper.items()}
 
@@ -225,16 +225,15 @@ class OnPolicyRunner:
     def learn(
         self, total_timesteps: int | None = None, num_iterations: int | None = None
     ) -> dict[str, Any]:
-        """Trains; saves `checkpoint_final.pt` at the end if there is a place for it.
+        """Trains; saves `checkpoint_final.pt` at the end if there is a folder for it.
 
-        Ctrl-C, SIGTERM and `request_stop` end it after the iteration, or the few, that
-        are being run.
+        Ctrl-C, SIGTERM and `request_stop` end it after the iterations that are running.
 
         Args:
-            total_timesteps: Environment steps where it ends, counted from the very
-                beginning, rounded up to whole iterations.
-            num_iterations: Iterations to be run now; wins over `total_timesteps`. If
-                both are None, the agent's config says where it ends (`num_updates`).
+            total_timesteps: Environment steps at the end, counted from the beginning of
+                training, rounded up to whole iterations.
+            num_iterations: Iterations of this call; wins over `total_timesteps`. If
+                both are None, `num_updates` of the agent's config decides.
 
         Returns:
             `history` with the lists `iterations`, `timesteps`, `episode_rewards`,
@@ -243,13 +242,13 @@ class OnPolicyRunner:
             `total_timesteps`.
 
         Raises:
-            ValueError: If nothing says how long, or it is less than an iteration.
+            ValueError: If no length is given, or it is less than an iteration.
             NonFiniteError: If training diverges.
             InUseError: If another run is writing to the same folders.
         """
         store = self.session.store
         if self.iteration == 0 and store is not None and store.is_empty():
-            # What was logged there is of a training that never came to a checkpoint.
+            # Rows there belong to a training that never saved a checkpoint.
             self._log.resume(START)
         end = last_iteration(
             self.program, self._wanted, total_timesteps, num_iterations
@@ -275,7 +274,7 @@ class OnPolicyRunner:
         }
 
     def _advance(self, end: int, line: Line) -> History:
-        """Runs iterations up to number `end`, and returns what was seen of them.
+        """Runs iterations up to number `end`, and returns their history.
 
         Events of an iteration come before its log and its save.
         """
@@ -300,10 +299,10 @@ class OnPolicyRunner:
         return history
 
     def _in_stages(self) -> Rows:
-        """Runs one iteration and tells the callbacks what happens between its stages.
+        """Runs one iteration and fires the events between its stages.
 
-        What happens before counts the iterations that are done, what happens after has
-        the number of its own iteration, from 1.
+        Events before a stage have the number of completed iterations, events after it
+        the number of their own iteration, from 1.
         """
         fire = self.callbacks.fire
         fire("pre_rollout", self.iteration, self)
@@ -337,10 +336,10 @@ class OnPolicyRunner:
         self.stats = stats
         self.callbacks.fire("post_iteration", chunk.last, self, stats)
 
-    # The stages of an iteration, for loops of one's own; they fire no events.
+    # The stages of an iteration, for the user's own loops; they fire no events.
 
     def collect_rollout(self) -> dict[str, float]:
-        """Plays what one update learns from, and returns its metrics."""
+        """Plays the experience of one update, and returns its metrics."""
         self._collected = self.program.rollout()
         self.stats = self.metrics.current(self._collected)
         return self.stats
@@ -349,18 +348,18 @@ class OnPolicyRunner:
         """Learns from the rollout, which ends the iteration; returns all its metrics.
 
         Raises:
-            RuntimeError: If nothing has been collected.
+            RuntimeError: If no rollout has been collected.
         """
         self.stats = self.metrics.add({**self._collected, **self.program.update()})
         return self.stats
 
     def adjust_learning_rate(self, learning_rate: float | None = None) -> float:
-        """Returns the rate of the last update; sets the base of the next ones.
+        """Returns the learning rate of the last update; sets the base of the next ones.
 
         A schedule (`learning_rate_end`) needs no call: the update follows it.
 
         Args:
-            learning_rate: The new base; None leaves it.
+            learning_rate: The new base; None keeps the old one.
         """
         if learning_rate is not None:
             self.set_hyperparam("learning_rate", learning_rate)
@@ -385,17 +384,17 @@ class OnPolicyRunner:
     def eval(self, num_episodes: int = 10, *, env: Any = None) -> dict[str, float]:
         """Returns statistics of whole greedy episodes, and logs them.
 
-        Training does not notice. If there is a place for checkpoints and the mean is
+        Training is not affected. If there is a folder for checkpoints and the mean is
         the highest so far, the state is saved as "best".
 
         Args:
-            num_episodes: How many; each is played to its end.
-            env: Where, from now on, as `eval_env` of the constructor; None: where the
-                evaluation before was.
+            num_episodes: The number of episodes; each is played to its end.
+            env: The environment from now on, as `eval_env` of the constructor; None:
+                that of the last evaluation.
 
         Raises:
-            ValueError: If the environment that is trained in does not say how another
-                one is made.
+            ValueError: If the environment of training has no record from which another
+                one can be made.
         """
         if env is not None:
             self._evaluation, old = self._evaluation.elsewhere(env), self._evaluation
@@ -412,13 +411,13 @@ class OnPolicyRunner:
 
     @_alone
     def save_checkpoint(self, name: str | None = None) -> Path:
-        """Saves everything that training goes on from, and returns the path.
+        """Saves everything that resuming needs, and returns the path.
 
         Args:
             name: A file name; None: `checkpoint_<iteration>.pt`.
 
         Raises:
-            ValueError: If there is no place for it, or the name is none.
+            ValueError: If there is no folder for it, or the name is not a file name.
         """
         name = f"checkpoint_{self.iteration}.pt" if name is None else name
         path = self.session.save_named(name)
@@ -433,16 +432,16 @@ class OnPolicyRunner:
         weights_only: bool = False,
         change_rates: bool = False,
     ) -> None:
-        """Goes on from a checkpoint; logs are cut where it was saved.
+        """Continues from a checkpoint; later rows are removed from the logs.
 
         Args:
             which: A name, the environment steps, a path, "latest" or "best".
-            weights_only: Whether the networks' weights alone are taken, into a runner
-                that is made otherwise, with another number of games too. Its optimiser,
-                iteration, rates and logs stay what they are.
+            weights_only: Whether only the networks' weights are loaded, also into a
+                runner with other settings, such as another number of games. Its
+                optimiser, iteration, rates and logs stay unchanged.
             change_rates: Whether numbers of the agent's config (`learning_rate`,
-                `gamma`, ...) may differ from those of the checkpoint; what differs is
-                as it is here from then on, and is said.
+                `gamma`, ...) may differ from those of the checkpoint; the agent's are
+                used then, and a warning names them.
 
         Raises:
             CheckpointError: If there is none, or it belongs to another training; names
@@ -463,10 +462,10 @@ class OnPolicyRunner:
             self.metrics.take_row()
 
     def add_callback(self, event: str, fn: Callable[..., Any], every: int = 1) -> None:
-        """Calls a function whenever an event happens, from the next `learn` on.
+        """Adds a function to be called at an event, from the next `learn` on.
 
         Args:
-            event: One of `EVENTS`. `pre_*` are given (runner), `post_*`, `on_log` and
+            event: One of `EVENTS`. `pre_*` get (runner), `post_*`, `on_log` and
                 `on_eval` (runner, stats), `on_checkpoint` (runner, path), `on_stop`
                 (runner, reason).
             fn: The function.
@@ -478,10 +477,10 @@ class OnPolicyRunner:
         self.callbacks.add(event, fn, every)
 
     def set_hyperparam(self, name: str, value: float) -> None:
-        """Sets a number of the learner, such as `learning_rate`, without a compile.
+        """Sets a hyperparameter, such as `learning_rate`, without a compile.
 
         Raises:
-            ValueError: If the learner has no such number, or the value is none.
+            ValueError: If the learner has no such hyperparameter, or refuses the value.
         """
         state = self.program.state.agents[0]
         if name not in state.hyper:
@@ -492,11 +491,11 @@ class OnPolicyRunner:
         self.program.set_agents({0: with_hyper(self.agent, state, name, value)})
 
     def request_stop(self) -> None:
-        """Lets `learn` end as soon as the iterations that are being run are done."""
+        """Lets `learn` end after the iterations that are running."""
         self._stop_requested = True
 
     def close(self) -> None:
-        """Closes logs and checkpoints; the environment is its owner's to close."""
+        """Closes logs and checkpoints; its owner closes the environment."""
         with contextlib.ExitStack() as stack:
             stack.callback(self._evaluation.close)
             stack.callback(self._log.close)
@@ -516,11 +515,11 @@ class OnPolicyRunner:
 
     @property
     def has_store(self) -> bool:
-        """Whether there is a place for checkpoints."""
+        """Whether there is a folder for checkpoints."""
         return self.session.store is not None
 
     def stats_of(self, rows: Rows, index: int = -1) -> dict[str, float]:
-        """Returns one iteration of the program's rows by the names of this runner.
+        """Returns one iteration of the program's rows under the names of this runner.
 
         Means over episodes are NaN where none has ended in it.
         """

@@ -1,7 +1,7 @@
-"""What an `OnPolicyRunner` makes of its arguments.
+"""Construction of an `OnPolicyRunner`'s parts from its arguments.
 
-A game, a learner, a device, the program that it advances, the checkpoint that is meant,
-and where it is evaluated: never in the games in which it learns.
+The parts are a game, a learner, a device, the program that is advanced, the checkpoint
+to load, and the place of evaluations.
 """
 
 import contextlib
@@ -57,7 +57,7 @@ def register_algorithm(name: str, agent_class: Any, config_class: Any) -> None:
         config_class: Its options, a dataclass.
 
     Raises:
-        ValueError: If it does not learn, or not on policy.
+        ValueError: If it does not learn, or learns off policy.
     """
     _check_on_policy(agent_class)
     _ALGORITHMS[name.lower()] = (agent_class, config_class)
@@ -72,7 +72,7 @@ def make_game(env: Any, params: Any = None) -> tuple[Any, Any]:
         params: Numbers of a native game; None: its own.
 
     Raises:
-        ValueError: If the game has several players, or is none.
+        ValueError: If the game has several players, or `env` is not a game.
     """
     if isinstance(env, gymnasium.Env | VectorEnv):
         if params is not None:
@@ -88,14 +88,14 @@ def make_agent(
     networks: dict[str, Any],
     agent: Agent | None,
 ) -> Any:
-    """Returns the learner: the one that is given, or a new one.
+    """Returns the given learner, or a new one.
 
     Args:
         algorithm: A registered name.
-        env: What `make_game` returned.
+        env: The game, as `make_game` returns it.
         cfg: Options of the learner, as its config class or as a dict; None: defaults.
         networks: `actor_class`, `critic_class`, `actor_cfg` and `critic_cfg`.
-        agent: A learner that is ready.
+        agent: A learner that is used as it is.
 
     Raises:
         ValueError: If the name is unknown, or arguments contradict each other.
@@ -128,7 +128,7 @@ def make_agent(
 
 
 def find_device(device: Any) -> Any:
-    """Returns the device that is meant; None stands for JAX's own choice.
+    """Returns the named device; None stands for JAX's own choice.
 
     Args:
         device: None, `"cpu"`, `"gpu"`, `"cuda:0"`, a `jax.Device`, or anything with
@@ -165,7 +165,7 @@ def find_device(device: Any) -> Any:
 
 
 def _check_seat(agent: Agent, env: Any) -> None:
-    """Raises ValueError if an agent that is given sees or does something else."""
+    """Raises ValueError if the spaces of a given agent are not those of the game."""
 
     def form(space: gymnasium.Space) -> tuple[Any, ...]:
         # Bounds and dtypes of the same game differ between libraries.
@@ -183,7 +183,7 @@ def _check_on_policy(agent: Any) -> None:
         )
 
 
-#: Games at once, where nobody says how many.
+#: The default number of games at once.
 NUM_ENVS = 16
 #: Most iterations of one call.
 CHUNK = 64
@@ -200,12 +200,12 @@ def make_program(
     """Returns the program before its first iteration.
 
     Args:
-        env: What `make_game` returned.
+        env: The game, as `make_game` returns it.
         params: Its numbers.
-        agent: Who learns.
+        agent: The learner.
         num_envs: Games at once; None: the config's, or 16.
-        seed: Of all keys.
-        device: Where the numbers are; None: JAX's choice.
+        seed: The seed of all keys.
+        device: The device of all arrays; None: JAX's choice.
 
     Raises:
         ValueError: If the number of games is not the vector environment's, or a
@@ -221,7 +221,7 @@ def make_program(
             f"num_envs={games}, but the vector environment has "
             f"{counted(env.num_envs, 'game')}"
         )
-    # Schedules need some plan; `learn` makes the real one.
+    # Schedules need a plan; `learn` replaces this one.
     agent = planned(agent, 1)
     with contextlib.nullcontext() if device is None else jax.default_device(device):
         if on_host:
@@ -247,9 +247,9 @@ def replan(program: StagedProgram, agent: Any, num_updates: int) -> None:
     """Lets the schedules of the program's agent end at the last update.
 
     Args:
-        program: Where it stands.
-        agent: Who learns, as it was given: without a plan, or with its own.
-        num_updates: Updates from the very beginning to the end.
+        program: The program.
+        agent: The learner as it was given: without a plan, or with its own.
+        num_updates: Updates from the beginning of training to its end.
     """
     agent = planned(agent, num_updates)
     before = program.agent
@@ -264,16 +264,16 @@ def last_iteration(
     total_timesteps: int | None,
     num_iterations: int | None,
 ) -> int:
-    """Returns where `learn` ends, in iterations from the very beginning.
+    """Returns the iteration at which `learn` ends, from the beginning of training.
 
     Args:
-        program: Where it stands.
-        agent: Whose config may say how long.
-        total_timesteps: Steps from the very beginning, rounded up.
-        num_iterations: Iterations from here on; wins.
+        program: The program.
+        agent: The learner, whose config may hold the length.
+        total_timesteps: Steps from the beginning of training, rounded up.
+        num_iterations: Iterations from now on; wins.
 
     Raises:
-        ValueError: If nothing says how long, or it is less than an iteration.
+        ValueError: If no length is given, or it is less than an iteration.
     """
     if num_iterations is not None:
         return program.iteration + count("num_iterations", num_iterations)
@@ -299,10 +299,10 @@ Which = int | str | os.PathLike[str]
 
 
 def chosen(store: CheckpointStore | None, which: Which) -> list[Path]:
-    """Returns the checkpoint that is meant, and after the latest those before it.
+    """Returns the chosen checkpoint, and for the latest also those before it.
 
     Args:
-        store: The runner's own checkpoints; None: it has none.
+        store: The runner's own checkpoints, if it has any.
         which: A name, the environment steps, a path, "latest" (most environment steps,
             named or not) or "best".
 
@@ -326,17 +326,17 @@ def chosen(store: CheckpointStore | None, which: Which) -> list[Path]:
     return [store.find(which)]
 
 
-#: What `make_vec` adds to the keywords of one game.
+#: Keywords that `make_vec` adds to those of one game.
 VECTOR_KWARGS = (
     *("num_envs", "vectorization_mode", "vector_kwargs", "wrappers"),
     *("autoreset_mode", "arrays"),
 )
-#: Wrappers of vector environments that change what an agent sees or does.
+#: Wrappers of vector environments that change observations or actions.
 CHANGING = (VectorObservationWrapper, VectorActionWrapper)
 
 
 class Evaluation:
-    """Where an agent is evaluated; never the environment in which it learns.
+    """The place of evaluations, which is never the environment of training.
 
     Attributes:
         game: A native game, or a plain Gymnasium environment.
@@ -344,17 +344,17 @@ class Evaluation:
     """
 
     def __init__(self, env: Any, params: Any, eval_env: Any, seed: int) -> None:
-        """Finds the place.
+        """Finds the place of evaluations.
 
         Args:
-            env: What is trained in, as `make_game` returns it.
+            env: The environment of training, as `make_game` returns it.
             params: Its numbers.
             eval_env: Another native game as `make_game` takes it, or a plain Gymnasium
-                environment; None: the same game afresh.
+                environment; None: a new copy of the game.
             seed: The run's seed.
 
         Raises:
-            ValueError: If it does not go with `env`.
+            ValueError: If `eval_env` does not fit `env`.
         """
         self._seed = seed
         self.game: Any = None
@@ -388,8 +388,8 @@ class Evaluation:
         seed and the environment steps so far.
 
         Raises:
-            ValueError: If the environment that is trained in does not say how another
-                one is made.
+            ValueError: If the environment of training has no record from which another
+                one can be made.
         """
         n_episodes = count("num_episodes", n_episodes)
         (key,) = evaluation_keys(self._seed, env_steps=env_steps)
@@ -411,7 +411,7 @@ class Evaluation:
             try:
                 made, why = _another(self._envs), None
             except (gymnasium.error.Error, ValueError) as error:
-                # Such as of a wrapper that keeps no record of its arguments.
+                # Some wrappers keep no record of their arguments.
                 made, why = None, error
             if made is None:
                 raise ValueError(
@@ -424,7 +424,7 @@ class Evaluation:
 
 
 def _another(envs: VectorEnv) -> gymnasium.Env | None:
-    """Returns a new game like those of a vector environment, None if it cannot."""
+    """Returns a new game like those of a vector environment, None without a record."""
     inner = envs
     while isinstance(inner, VectorWrapper):
         if isinstance(inner, CHANGING):
@@ -441,12 +441,12 @@ def _another(envs: VectorEnv) -> gymnasium.Env | None:
     made, playing = makers[0](), getattr(inner, "envs", ())
     if not any(made is env for env in playing):
         return made
-    # The function gives the very game that is being played.
+    # The function may return the game that is being played.
     return None if made.spec is None else gymnasium.make(made.spec)
 
 
 def _of_one_game(spec: Any) -> Any:
-    """Returns a vector environment's spec without what `make_vec` adds to it."""
+    """Returns a vector environment's spec without the additions of `make_vec`."""
     kwargs = {k: v for k, v in spec.kwargs.items() if k not in VECTOR_KWARGS}
     limit = kwargs.pop("max_episode_steps", spec.max_episode_steps)
     return dataclasses.replace(spec, kwargs=kwargs, max_episode_steps=limit)

@@ -34,7 +34,7 @@ from runners.views.outer_loops.individuals import (
 from runners.views.outer_loops.inner_loop import Hook
 from runners.views.outer_loops.outer_runner import OuterRunner, Results
 
-#: The generation whose key the final evaluation has; no search comes so far.
+#: The number of a generation, beyond any search, whose key the final evaluation gets.
 LAST = 2**31
 
 
@@ -42,10 +42,10 @@ class Best(struct.PyTreeNode):
     """The best individual so far.
 
     Attributes:
-        solution: What it began with, apart from the parent.
-        learner: What it was when it was evaluated.
-        fitness: In its own generation, in which it may have been lucky.
-        generation: When it lived, from 0; -1 before the first.
+        solution: Its solution.
+        learner: Its training state at its evaluation.
+        fitness: Its fitness in its own generation, in which it may have been lucky.
+        generation: The number of that generation, from 0; -1 before the first.
     """
 
     solution: Solution
@@ -55,18 +55,18 @@ class Best(struct.PyTreeNode):
 
 
 class Generations(Program):
-    """A search, its population and how far it has come: a `Program` of a `Session`.
+    """A search, its population and its progress: a `Program` of a `Session`.
 
     An iteration is a generation.
 
     Attributes:
-        space: What is searched.
-        strategy: By what, in the units of the config.
-        individuals: What trains and evaluates a population.
+        space: The search space.
+        strategy: The strategy, over scaled coordinates.
+        individuals: Trains and evaluates populations.
         parent: The training state with which every individual begins.
-        env_params: The game's numbers with which it begins.
-        iteration: Generations that are done.
-        state: Where the strategy stands.
+        env_params: The game's numbers with which every individual begins.
+        iteration: Completed generations.
+        state: The state of the strategy.
         best: The best individual so far.
     """
 
@@ -74,9 +74,9 @@ class Generations(Program):
         """Begins a search; compiles nothing yet.
 
         Args:
-            config: How it searches.
+            config: The options of the search.
             agent: The inner loop, and the state of its hooks.
-            key: Of everything random; only folded.
+            key: The key of all random numbers; only folded.
 
         Raises:
             ValueError: If a target cannot be searched.
@@ -107,12 +107,12 @@ class Generations(Program):
 
     @property
     def center(self) -> Solution:
-        """The middle of the search."""
+        """The mean of the search."""
         return self.strategy.mean(self.state)
 
     @property
     def found(self) -> Solution:
-        """The best solution so far; the middle of the search before the first."""
+        """The best solution so far; before the first, the mean of the search."""
         return self.best.solution if int(self.best.generation) >= 0 else self.center
 
     @property
@@ -122,7 +122,7 @@ class Generations(Program):
 
     @property
     def steps_per_iteration(self) -> int:
-        """Environment steps of a generation, all with the options of the parent."""
+        """Environment steps of a generation in which all have the parent's options."""
         return self.individuals.steps_of(self._config.population_size)
 
     @property
@@ -142,7 +142,7 @@ class Generations(Program):
         return {name: np.array([[value]]) for name, value in row.items()}
 
     def next_generation(self) -> dict[str, float]:
-        """Runs one generation and returns what to log of it."""
+        """Runs one generation and returns its metrics."""
         key = self.key_of(1 + self.iteration)
         asking = jax.random.fold_in(key, ASK)
         units, members, asked = _ask(self.strategy, asking, self.state)
@@ -165,7 +165,7 @@ class Generations(Program):
         return self._described(stats, evaluated, _member(members, best))
 
     def make_parent(self, key: jax.Array) -> Parent:
-        """Returns what the individuals of a generation begin with, by its key."""
+        """Returns the parent of a generation's individuals, given its key."""
         return Parent(
             learner=self.parent,
             env_params=self.env_params,
@@ -200,7 +200,7 @@ class Generations(Program):
                     row[f"{group}/{name}"] = float(value)
         return row
 
-    # What is saved.
+    # State for checkpoints.
 
     def arrays(self) -> Any:
         """Returns everything that the search changes, a pytree of arrays."""
@@ -212,19 +212,19 @@ class Generations(Program):
         }
 
     def about(self) -> dict[str, Any]:
-        """Returns which options the best individual has, as JSON."""
+        """Returns the options of the best individual, as JSON."""
         options = self.space.option_values(self.best.solution)
         options = options if int(self.best.generation) >= 0 else ()
         return {"best_options": [list(pair) for pair in options]}
 
     def template(self, about: Mapping[str, Any]) -> Any:
-        """Returns what `arrays` looks like."""
+        """Returns a pytree like that of `arrays`."""
         own = tuple((name, value) for name, value in about.get("best_options", ()))
         learner = self.individuals.parent_of(own, self.parent)
         return {**self.arrays(), "best": self._empty_best(self._start, learner)}
 
     def restore(self, arrays: Any, about: Mapping[str, Any]) -> None:
-        """Goes on from what `arrays` returned."""
+        """Continues from what `arrays` returned."""
         del about
         self.state, self.best = arrays["search"], arrays["best"]
         self._agent.hook_states = arrays["hooks"]
@@ -249,23 +249,23 @@ class ESRunner(OuterRunner):
     """Searches by an evolution strategy of evosax around training.
 
     A solution is `{"parameters": ..., "hyper": ...}`. Every individual begins with a
-    clean copy of the parent, the agent as it was when the runner was made, with its
-    solution in it; it trains `num_steps_per_iteration` steps and is evaluated. Within a
-    generation all have the same keys, so only solutions make a difference; every
-    generation has new ones. Fitness is `mean_eval_reward`.
+    copy of the parent, the agent as it was when the runner was made, into which its
+    solution is put; it trains `num_steps_per_iteration` steps and is evaluated. Within
+    a generation all have the same keys, so only solutions make a difference; every
+    generation has new keys. Fitness is `mean_eval_reward`.
 
     Hyperparameters, parameters and numbers of the game are trained side by side in one
     compiled program. Options that change the program (`batch_size`, `hidden_sizes`,
     `n_steps`) group the individuals by their values, one program for each.
 
     Attributes:
-        config: How it searches.
+        config: The options of the search.
         agent: The inner loop; after `run` the best individual.
-        generations: The search: its space, its strategy, and where it stands.
+        generations: The search: its space, its strategy and its state.
 
-    Every `run` adds `iterations` generations, from where the search stands. Only a run
-    that was cut off and goes on from a snapshot counts what it has done before. What
-    hooks hold is in `agent.hook_states`: those of the best individual of the last
+    Every `run` adds `iterations` generations to the search. Only a run that was
+    interrupted and resumed from a snapshot counts its earlier generations. The states
+    of the hooks are in `agent.hook_states`: those of the best individual of the last
     generation.
 
     Example:
@@ -290,7 +290,7 @@ class ESRunner(OuterRunner):
         hooks: Sequence[Hook] = (),
         progress: bool = True,
     ) -> None:
-        """Makes a runner; arguments and errors as for `OuterRunner`."""
+        """Makes a runner; arguments and errors as in `OuterRunner`."""
         super().__init__(agent, env, env_params, config, hooks=hooks, progress=progress)
         self.generations = Generations(self.config, self.agent, self.key)
         self.session = Session(self.generations, parts={"turn": self.turn})
@@ -304,17 +304,17 @@ class ESRunner(OuterRunner):
 
     @property
     def space(self) -> SearchSpace:
-        """What is searched."""
+        """The search space."""
         return self.generations.space
 
     @property
     def strategy(self) -> UnitSearch:
-        """By what it is searched, in the units of the config."""
+        """The strategy, over scaled coordinates."""
         return self.generations.strategy
 
     @property
     def generation(self) -> int:
-        """Generations that are done, in all calls of `run`."""
+        """Completed generations, in all calls of `run`."""
         return self.generations.iteration
 
     @property
@@ -333,17 +333,17 @@ class ESRunner(OuterRunner):
         self.generations.start_from(self.agent.training_state)
 
     def run(self) -> Results:
-        """Searches `iterations` generations and evaluates what was found.
+        """Searches `iterations` generations and evaluates the best individual.
 
         `should_stop` ends it earlier.
 
         Returns:
-            Training results: `step`, generations that are done; `env_step`,
-            environment steps of all individuals; `best`, its `fitness`, `generation`
-            and `values` by target; `center`, the `values` in the middle of the search.
-            Evaluation results: the best individual's in new episodes; `retrained`, of
-            its solution trained once more with new keys; `final_mean`, the middle of
-            the search, trained alike.
+            Training results: `step`, completed generations; `env_step`, environment
+            steps of all individuals; `best`, the `fitness`, `generation` and `values`
+            by target of the best individual; `center`, the `values` of the mean of the
+            search. Evaluation results: those of the best individual in new episodes;
+            `retrained`, those of its solution trained once more with new keys;
+            `final_mean`, those of the mean of the search, trained in the same way.
         """
         return self.results(self.advance())
 
@@ -375,18 +375,18 @@ class ESRunner(OuterRunner):
         self._row(chunk.last, self.env_steps, row)
 
     def next_generation(self) -> dict[str, float]:
-        """Runs one generation and returns what to log of it."""
+        """Runs one generation and returns its metrics."""
         return self.generations.next_generation()
 
     def results(self, trained: dict[str, Any]) -> Results:
-        """Evaluates what was found so far, and returns what `run` returns."""
+        """Evaluates the best individual so far, and returns the results of `run`."""
         search = self.generations
         key, size = search.key_of(LAST), self.config.population_size
         members = jax.tree.map(
             lambda *x: jnp.stack([x[0], *[x[1]] * (size - 1)]),
             *(search.found, search.center),
         )
-        # The other places hold the middle once more: no new program is compiled.
+        # Copies of the mean fill the other places, so no new program is compiled.
         evaluated = search.individuals.evaluate(
             search.make_parent(key), members, count=2
         )
@@ -400,7 +400,7 @@ class ESRunner(OuterRunner):
         return {**trained, "env_step": self.env_steps}, results
 
     def _show(self, learner: TrainingState) -> None:
-        """Leaves the individual that was found in the handle."""
+        """Puts the best individual into the handle."""
         handle, search = self.agent, self.generations
         hooks = handle.hook_states
         handle.loop = search.individuals.loop(search.space.option_values(search.found))
@@ -410,7 +410,7 @@ class ESRunner(OuterRunner):
                 search.parent, search.env_params, search.found
             )
         handle.restart(learner, self.env_steps)
-        # What a hook holds at the end of a loop can be read until the next begins.
+        # A hook's state at the end of a loop can be read until the next loop begins.
         handle.hook_states = hooks
 
     def _warn_of_groups(self) -> None:

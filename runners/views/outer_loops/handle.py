@@ -1,4 +1,4 @@
-"""The inner loop as an outer loop sees it: the only way to the agent and its game."""
+"""The inner loop as an outer loop sees it: its agent, game and training."""
 
 import warnings
 from collections.abc import Callable, Mapping
@@ -37,15 +37,15 @@ OnRow = Callable[[int, int, dict[str, float]], None]
 
 
 class AgentHandle(Program):
-    """An agent, its game, and where its training stands: a `Program` of a `Session`.
+    """An agent, its game and its training so far: a `Program` of a `Session`.
 
     Attributes:
         loop: The inner loop, as a value.
-        state: Games, training state and hooks: leaves are on the device.
+        state: The states of games, learner and hooks; leaves are on the device.
         env_params: The game's numbers.
         iteration: Iterations of the inner loop so far, over all games.
         rows: The iterations since the last row of the log.
-        session: Advances it, and saves it where there is a place.
+        session: Advances it, and saves it if there is a folder for checkpoints.
     """
 
     def __init__(
@@ -63,9 +63,9 @@ class AgentHandle(Program):
             agent: The learner.
             env: A native game of one player, or with `AutoResetWrapper` around it.
             env_params: Its numbers.
-            config: How long, how many games.
-            key: Of everything random; only folded.
-            hooks: What is called in every iteration.
+            config: The length of training and the number of games.
+            key: The key of all random numbers; only folded.
+            hooks: Functions that are called in every iteration.
 
         Raises:
             ValueError: If agent and game do not fit together.
@@ -83,7 +83,7 @@ class AgentHandle(Program):
         self.state = self._begun(inner_loop.fresh_learner(self.loop, key), carried)
         self.session = Session(self, parts={"rows": self.rows})
 
-    # What is there.
+    # Its parts.
 
     @property
     def agent(self) -> Agent:
@@ -102,7 +102,7 @@ class AgentHandle(Program):
 
     @property
     def training_state(self) -> TrainingState:
-        """The learner's whole state; assigning goes on from another one, copied."""
+        """The learner's whole state; assigning another one copies it."""
         return self.state.learner
 
     @training_state.setter
@@ -112,7 +112,7 @@ class AgentHandle(Program):
 
     @property
     def params(self) -> Any:
-        """The learner's parameters; assigning replaces them, copied."""
+        """The learner's parameters; assigning others copies them."""
         return self.state.learner.params
 
     @params.setter
@@ -124,7 +124,7 @@ class AgentHandle(Program):
         """The learner's replay.
 
         Raises:
-            ValueError: If it keeps none.
+            ValueError: If it has none.
         """
         ring = self.state.learner.replay
         if isinstance(ring, tuple) and not ring:
@@ -138,22 +138,22 @@ class AgentHandle(Program):
 
     @property
     def hook_states(self) -> tuple[Any, ...]:
-        """The states of the hooks, in their order; assigning goes on from others."""
+        """The states of the hooks, in their order, which may be assigned."""
         return self.state.hooks
 
     @hook_states.setter
     def hook_states(self, states: tuple[Any, ...]) -> None:
         self.state = self.state.replace(hooks=tuple(states))
 
-    # What can be done.
+    # Its actions.
 
     def set_hyperparam(self, name: str, value: Any) -> None:
         """Sets a hyperparameter, an option of the agent, or a number of the game.
 
-        Hyperparameters (`hyperparams`) and numbers of the game (`env.gravity`) change
-        nothing else. An option such as `batch_size` makes another program: it is
-        compiled anew, and where the shapes of the training state change the agent
-        starts afresh, with a warning.
+        Hyperparameters (`hyperparams`) and numbers of the game (`env.gravity`) are
+        replaced in place. An option such as `batch_size` changes the program: it is
+        compiled anew, and if the shapes of the training state change, the agent gets a
+        new training state, with a warning.
 
         Raises:
             ValueError: If there is no such name, or the value is refused.
@@ -173,9 +173,9 @@ class AgentHandle(Program):
             raise ValueError("parameters are set by `params`, not by set_hyperparam")
 
     def set_env(self, env: Any, env_params: Any = None) -> None:
-        """Goes on in another game of the same spaces, or in this with other numbers.
+        """Continues in another game of the same spaces, or with other numbers.
 
-        The games there are opened anew; the agent stays what it is.
+        The games are opened anew; the agent stays unchanged.
 
         Raises:
             ValueError: If the spaces differ.
@@ -189,11 +189,11 @@ class AgentHandle(Program):
         self.state = self._begun(self.state.learner, self.state.hooks)
 
     def restart(self, learner: TrainingState, env_steps: int | None = None) -> None:
-        """Begins another inner loop: new games, from a training state that is given.
+        """Begins another inner loop: new games, from a given training state.
 
         Args:
             learner: The training state.
-            env_steps: Where the clock goes on; None: where it is.
+            env_steps: The new count of environment steps; None: the present one.
         """
         self.state = self._begun(learner, self.state.hooks)
         self._env_steps = self._env_steps if env_steps is None else env_steps
@@ -205,9 +205,10 @@ class AgentHandle(Program):
 
         Args:
             num_steps: Environment steps.
-            on_row: Told the metrics that are due: of all iterations since the last row.
-            **watched: As of `Session.run`: `tasks`, `stop`, and `non_finite`, which is
-                `"continue"` unless it is said.
+            on_row: Called with every row that is due: metrics of all iterations since
+                the last row.
+            **watched: Arguments of `Session.run`: `tasks`, `stop`, and `non_finite`,
+                which is `"continue"` by default.
 
         Returns:
             `env_step` and `step`, environment steps so far; `iteration`; and the
@@ -262,11 +263,11 @@ class AgentHandle(Program):
     def evaluate(self, key: jax.Array | None = None) -> dict[str, Any]:
         """Returns statistics of whole episodes in games of their own, by name.
 
-        Changes nothing.
+        Training is not affected.
 
         Args:
-            key: Of the episodes; None: one that follows from the seed and the number
-                of environment steps so far.
+            key: The key of the episodes; None: one that follows from the seed and the
+                number of environment steps so far.
         """
         if key is None:
             key = tags.evaluation_key(self._key, self.env_steps)
@@ -278,11 +279,11 @@ class AgentHandle(Program):
     def update(
         self, traj: Sample, last_obs: Any, memory: MemoryState | None = None
     ) -> Stats:
-        """Learns from experience `[T, E, ...]` that is given; returns statistics.
+        """Learns from given experience `[T, E, ...]`; returns statistics.
 
         Args:
             traj: The experience, on the learner's own clock.
-            last_obs: What the players see after it, `[E, ...]`.
+            last_obs: The players' observations after it, `[E, ...]`.
             memory: Memory of the E games; None: as at the opening of a trial.
         """
         games = int(traj.rewards.shape[1])
@@ -295,7 +296,7 @@ class AgentHandle(Program):
         self.state = self.state.with_learner(learner)
         return missing.on_device(stats)
 
-    # Inside.
+    # Private parts.
 
     def _make_loop(self, agent: Agent, game: Any) -> InnerLoop:
         return inner_loop.make_loop(
@@ -326,7 +327,7 @@ class AgentHandle(Program):
             learner = learner.replace(hyper=hyper)
         self.state = self._begun(learner, self.state.hooks)
 
-    # What is saved.
+    # State for checkpoints.
 
     def snapshot(self) -> Any:
         """Returns everything that a training changes, a pytree of arrays."""
@@ -338,7 +339,7 @@ class AgentHandle(Program):
         return self.snapshot()
 
     def restore(self, arrays: Any, about: Mapping[str, Any] | None = None) -> None:
-        """Goes on from a snapshot."""
+        """Continues from a snapshot."""
         del about
         self.state = arrays["inner"]
         self.iteration, self._env_steps, self._visits = map(int, arrays["clock"])

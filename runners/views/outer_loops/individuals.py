@@ -1,4 +1,4 @@
-"""A population of inner loops, each from a clean copy of one parent."""
+"""A population of inner loops, each from a copy of one parent."""
 
 import dataclasses
 import functools
@@ -18,20 +18,20 @@ from runners.views.outer_loops import inner_loop
 from runners.views.outer_loops.handle import AgentHandle
 from runners.views.outer_loops.inner_loop import InnerLoop
 
-#: What a search maximises.
+#: The metric that a search maximises.
 FITNESS = "mean_eval_reward"
 
 
 @dataclasses.dataclass(frozen=True)
 class Trial:
-    """What every individual goes through. Frozen and hashable.
+    """The training and evaluation of every individual. Frozen and hashable.
 
     Attributes:
         loop: Its inner loop.
-        space: What a solution says.
+        space: The search space, by which solutions are read.
         trains: Whether it trains before it is evaluated.
         own_game: Whether it is evaluated in its own game, or in the parent's.
-        repeats: How often it trains, each time with keys of its own.
+        repeats: The number of its trainings, each with keys of its own.
     """
 
     loop: InnerLoop
@@ -42,14 +42,14 @@ class Trial:
 
 
 class Parent(NamedTuple):
-    """What every individual begins with.
+    """The state with which every individual begins.
 
     Attributes:
         learner: The training state.
         env_params: The game's numbers.
         hooks: The hooks' states.
-        train_key: Of its training; all share it, so their noise is the same.
-        eval_key: Of its evaluation; all share it.
+        train_key: The key of training, shared by all, so that their noise is the same.
+        eval_key: The key of evaluation, shared by all.
     """
 
     learner: TrainingState
@@ -60,11 +60,11 @@ class Parent(NamedTuple):
 
 
 class EvaluatedPopulation(NamedTuple):
-    """What became of a population.
+    """The results of a population.
 
     Attributes:
-        statistics: Of each individual's evaluation, by name, `[population]`.
-        steps: Environment steps that each has learnt from, int32 `[population]`.
+        statistics: Statistics of each evaluation by name, `[population]`.
+        steps: Environment steps of each individual's training, int32 `[population]`.
         learner: The training state of the best one.
         hooks: The hooks' states of the best one.
     """
@@ -76,14 +76,14 @@ class EvaluatedPopulation(NamedTuple):
 
 
 def score(fitness: jax.Array) -> jax.Array:
-    """Returns fitness with -inf for what is not finite: such a one is never best."""
+    """Returns fitness with -inf in place of NaN and infinity, which are never best."""
     return jnp.where(jnp.isfinite(fitness), fitness, -jnp.inf)
 
 
 def _individual(
     trial: Trial, parent: Parent, num_iterations: jax.Array, solution: Solution
 ) -> EvaluatedPopulation:
-    """Trains and evaluates one individual; of several repeats keeps the best."""
+    """Trains and evaluates one individual; keeps the learner of its best repeat."""
     if trial.repeats == 1:
         return _once(trial, parent, num_iterations, solution)
 
@@ -133,11 +133,11 @@ def _once(
 def judge_together(
     trial: Trial, parent: Parent, num_iterations: jax.Array, members: Solution
 ) -> EvaluatedPopulation:
-    """Returns what became of a population, trained side by side.
+    """Returns the results of a population, trained side by side.
 
     Args:
-        trial: What it goes through; static.
-        parent: What every individual begins with; a copy for each.
+        trial: The training and evaluation; static.
+        parent: The state of which every individual gets a copy.
         num_iterations: Iterations of training; traced.
         members: Solutions, leaves `[population, ...]`.
     """
@@ -159,17 +159,17 @@ def evaluate_subset(
     indices: jax.Array,
     count: jax.Array,
 ) -> EvaluatedPopulation:
-    """Returns what became of some of a population, trained one after another.
+    """Returns the results of a part of a population, trained one after another.
 
     One compile serves any number of them. The others' statistics are 0.
 
     Args:
-        trial: What they go through; static.
-        parent: What every individual begins with; a copy for each.
+        trial: The training and evaluation; static.
+        parent: The state of which every individual gets a copy.
         num_iterations: Iterations of training; traced.
         members: Solutions, leaves `[population, ...]`.
-        indices: Which ones, int32 `[population]`; the first `count` are read.
-        count: How many; traced, at least 1.
+        indices: Their indices, int32 `[population]`; the first `count` are read.
+        count: Their number; traced, at least 1.
     """
     size = indices.shape[0]
 
@@ -210,7 +210,7 @@ def evaluate_subset(
     return jax.lax.fori_loop(0, count, step, opening)[0]
 
 
-#: Options of an agent, by name: a program each.
+#: Options of an agent by name; individuals with the same ones share a program.
 Options = tuple[tuple[str, Any], ...]
 
 
@@ -218,19 +218,19 @@ class Individuals:
     """Trains and evaluates populations.
 
     Attributes:
-        env_steps: Environment steps of all individuals that mattered so far.
+        env_steps: Environment steps so far, of the members that count.
     """
 
     def __init__(
         self, config: ESConfig, handle: AgentHandle, space: SearchSpace, key: jax.Array
     ) -> None:
-        """Takes what all individuals have in common; compiles nothing yet.
+        """Prepares the common parts of all individuals; compiles nothing yet.
 
         Args:
-            config: How they train.
+            config: The options of the search.
             handle: Their agent and game.
-            space: What of these a solution says.
-            key: From which fresh agents are made where shapes change.
+            space: The search space.
+            key: The key of new training states, where options change their shapes.
         """
         self.env_steps = 0
         self._config, self._space, self._key = config, space, key
@@ -247,13 +247,13 @@ class Individuals:
     def evaluate(
         self, parent: Parent, members: Solution, count: int | None = None
     ) -> EvaluatedPopulation:
-        """Returns what became of a population.
+        """Returns the results of a population.
 
         Args:
-            parent: What every individual begins with.
+            parent: The state with which every individual begins.
             members: Solutions, leaves `[population, ...]`.
-            count: How many matter, from the first; None: all. The others' statistics
-                have no meaning.
+            count: The number of members that count, from the first; None: all. The
+                others' statistics have no meaning.
         """
         count = self._config.population_size if count is None else count
         if not self._space.options:
@@ -281,7 +281,7 @@ class Individuals:
         )
 
     def loop(self, own: Options) -> InnerLoop:
-        """Returns the inner loop of individuals with these options."""
+        """Returns the inner loop of individuals with given options."""
         if own not in self._loops:
             agent = self._agent
             for name, value in own:
@@ -290,7 +290,7 @@ class Individuals:
         return self._loops[own]
 
     def parent_of(self, own: Options, parent: TrainingState) -> TrainingState:
-        """Returns the parent; a fresh one where options change its shapes."""
+        """Returns the parent, a new training state if options change its shapes."""
         if not own:
             return parent
         return inner_loop.fitting_learner(self.loop(own), self._key, parent)
@@ -308,7 +308,7 @@ class Individuals:
         return jnp.int32(trial.loop.iterations(self._config.inner_steps))
 
     def steps_of(self, individuals: int, own: Options = ()) -> int:
-        """Returns the environment steps of a number of individuals with options."""
+        """Returns the environment steps of some individuals with given options."""
         trial = self._trial(own)
         steps = int(self._budget(trial)) * trial.loop.steps_per_iteration
         return individuals * trial.repeats * steps if trial.trains else 0
@@ -317,7 +317,7 @@ class Individuals:
 def _joined(
     parts: list[EvaluatedPopulation], groups: list[list[int]]
 ) -> EvaluatedPopulation:
-    """Returns the parts of a population as one."""
+    """Joins the results of the groups of a population in the order of its members."""
     whole = parts[0]
     statistics = {name: np.array(x) for name, x in whole.statistics.items()}
     steps = np.array(whole.steps)

@@ -1,6 +1,6 @@
 """The inner loop as pure functions: begin, train for some iterations, evaluate.
 
-`Hook`s are components of it: they see its numbers and set hyperparameters.
+`Hook`s are parts of it: they read its metrics and set hyperparameters.
 """
 
 import dataclasses
@@ -25,19 +25,19 @@ from runners.session.one_learner import experiment_of
 
 #: Most iterations of one call that returns their rows.
 ROWS = 256
-#: When a hook is called: before an iteration of the inner loop, or after its update.
+#: The events of hooks: before an iteration of the inner loop, and after its update.
 EVENTS = ("pre_update", "post_update")
-#: How long a hook's state lives: one inner loop, or all of a run.
+#: The lifetimes of a hook's state: one inner loop, or the whole run.
 SCOPES = ("loop", "run")
 
 
 class HookContext(NamedTuple):
-    """What a hook sees.
+    """The arguments of a hook.
 
     Attributes:
         hyper: The learner's hyperparameters by name, float32 scalars.
-        metrics: The numbers of the iteration, float32 scalars by name; of the one
-            before with `pre_update`, NaN before the first.
+        metrics: The metrics of the iteration, float32 scalars by name; with
+            `pre_update` those of the one before, NaN before the first.
         iteration: The iteration's number in this inner loop, from 0. int32.
     """
 
@@ -50,17 +50,17 @@ class HookContext(NamedTuple):
 class Hook:
     """A pure function that is called in every iteration of inner loops.
 
-    It runs inside the compiled loop, so what it does depends on its arguments alone.
-    Where a population is trained side by side, every individual has a copy of the
-    state, and that of the best individual is what the next generation finds.
+    It runs inside the compiled loop, so its results depend on its arguments alone. If a
+    population is trained, every individual has a copy of the state, and the next
+    generation begins with that of the best individual.
 
     Attributes:
         init: Returns the state before the first call, a pytree of arrays.
         call: `(state, context) -> (state, hyper)`, where `hyper` are hyperparameters
             to change.
-        event: When: one of `EVENTS`.
-        scope: How long the state lives: `"loop"` begins afresh in every inner loop,
-            `"run"` goes on from one inner loop to the next.
+        event: The event at which it is called, one of `EVENTS`.
+        scope: The lifetime of the state: `"loop"` calls `init` for every inner loop,
+            `"run"` keeps the state from one inner loop to the next.
     """
 
     init: Callable[[], Any]
@@ -81,10 +81,10 @@ class InnerState(struct.PyTreeNode):
     """Everything that an inner loop changes; arrays only.
 
     Attributes:
-        run: Games, training state, keys.
+        run: The states of games and learner, and the run's key.
         hooks: The hooks' states.
         seen: The metrics of the last iteration, `Flagged`, missing before the first;
-            {} where no hook asks for them.
+            {} if no hook reads them.
     """
 
     run: RunState
@@ -108,7 +108,7 @@ class InnerLoop:
 
     Attributes:
         experiment: The agent in endless games.
-        hooks: What is called in every iteration.
+        hooks: Functions that are called in every iteration.
         num_episodes: Episodes of an evaluation.
         deterministic: Whether evaluated agents take the likeliest action.
     """
@@ -145,9 +145,9 @@ def make_loop(
     Args:
         agent: The learner, without the plan by which its schedules end.
         env: The game.
-        config: How long an inner loop is, and how it is evaluated.
+        config: The length of an inner loop and the options of its evaluation.
         num_envs: Games side by side.
-        hooks: What is called in every iteration.
+        hooks: Functions that are called in every iteration.
 
     Raises:
         ValueError: If agent and game do not fit together.
@@ -169,9 +169,9 @@ def begin(
 
     Args:
         loop: The loop.
-        learner: What it starts from; its own draws come from `key` from here on.
+        learner: The first training state; its own draws come from `key` from now on.
         env_params: The game's numbers.
-        key: Of all that is random in it; only folded.
+        key: The key of all its random numbers; only folded.
         carried: The hooks' states at the end of the inner loop before.
     """
     learner = learner.replace(key=jax.random.fold_in(key, LEARNER))
@@ -189,7 +189,7 @@ def begin(
 
 
 def _nothing(loop: InnerLoop, run: RunState, num_rows: int | None = None) -> Row:
-    """Returns the metrics of no iteration, 0; with an axis of rows if it is said."""
+    """Returns metrics of value 0, with an axis of `num_rows` rows if it is given."""
     shapes = jax.eval_shape(lambda s: iterate(loop.experiment, s)[1], run)
     lead = () if num_rows is None else (num_rows,)
     return jax.tree.map(lambda x: jnp.zeros((*lead, *x.shape), x.dtype), shapes)
@@ -209,7 +209,7 @@ def advance_rows(
 ) -> tuple[InnerState, dict[str, Flagged]]:
     """Runs at most `ROWS` iterations and returns (state, rows), leaves `[ROWS, ...]`.
 
-    The rows hold what several of them are joined from; those not run are 0.
+    The rows hold the arrays from which several are joined; those not run are 0.
     """
     experiment = dataclasses.replace(loop.experiment, keep_parts=True)
     loop = dataclasses.replace(loop, experiment=experiment)
@@ -240,7 +240,7 @@ def _hooked(
     """Calls the hooks of an event in their order.
 
     Raises:
-        ValueError: If a hook sets what is no hyperparameter.
+        ValueError: If a hook sets a name that is no hyperparameter.
     """
     metrics = restored(state.seen)
     hyper, after = dict(state.learner.hyper), []
@@ -265,7 +265,7 @@ def evaluate(
 ) -> Row:
     """Returns statistics of whole episodes by name, scalars; pure.
 
-    A learner that holds a NaN gets NaN: no policy follows from it.
+    The statistics of a learner that holds a NaN are NaN: it has no policy.
     """
     env, agent = loop.experiment.env, loop.agent
     if loop.deterministic:
@@ -278,7 +278,7 @@ def evaluate(
     return summarise(stats)
 
 
-#: Compiled: static loop.
+#: Compiled functions, whose `loop` is static.
 begin_compiled = structure.jit("loop")(begin)
 advance_rows_compiled = structure.jit("loop")(advance_rows)
 evaluate_compiled = structure.jit("loop")(evaluate)
@@ -290,14 +290,14 @@ def _fresh_learner(loop: InnerLoop, key: jax.Array) -> TrainingState:
 
 
 def fresh_learner(loop: InnerLoop, key: jax.Array) -> TrainingState:
-    """Returns a fresh training state, the same for equal keys; folds the key."""
+    """Returns a new training state, the same for equal keys; folds the key."""
     return _fresh_learner(loop, jax.random.fold_in(key, AGENTS))
 
 
 def fitting_learner(
     loop: InnerLoop, key: jax.Array, learner: TrainingState
 ) -> TrainingState:
-    """Returns a training state, or a fresh one where the agent's has other shapes."""
+    """Returns a training state, or a new one if the agent's has other shapes."""
     fresh = fresh_learner(loop, key)
     return learner if _shapes(fresh) == _shapes(learner) else fresh
 

@@ -25,50 +25,50 @@ Results = tuple[dict[str, Any], dict[str, Any]]
 
 
 class Turn:
-    """One call of `run`: where it began, on a clock that all calls share.
+    """One call of `run`, and where it began in the count of all calls.
 
-    A `Part` of a session: a run that is resumed is the rest of the call that it was.
+    It is a `Part` of a session: a resumed run completes the call that was interrupted.
 
     Attributes:
-        began: What had been done before it.
+        began: The count at its beginning.
     """
 
     def __init__(self) -> None:
         self.began, self._resumed = 0, False
 
     def begin(self, done: int) -> None:
-        """Begins a call, or goes on with the one that was resumed."""
+        """Begins a call, or continues the one that was resumed."""
         if not self._resumed:
             self.began = done
         self._resumed = False
 
     def saved(self) -> int:
-        """Returns where it began."""
+        """Returns the count at its beginning."""
         return self.began
 
     def load(self, saved: int | None) -> None:
-        """Lets the next call be the rest of one that began there."""
+        """Makes the next call the rest of one that began at a saved count."""
         self.began, self._resumed = int(saved or 0), True
 
     def left(self, budget: int, done: int) -> int:
-        """Returns what is left of a call's budget."""
+        """Returns the rest of a call's budget."""
         return max(self.began + budget - done, 0)
 
 
 class OuterRunner(abc.ABC):
     """Wraps an agent and a game, and repeats, changes or searches their inner loop.
 
-    A subclass writes `run()`, in terms of `train`, `evaluate` and `agent`.
+    A subclass defines `run()` by `train`, `evaluate` and `agent`.
 
     Attributes:
-        config: How it runs.
-        agent: The inner loop: everything that a runner may see or do goes through it.
-        turn: Where the present call of `run` began, for runners that have a budget.
-        session: What `run` advances, and its checkpoints where there is a place.
-        on_row: Told `(iteration, environment steps, metrics)` when a row is due.
-        should_stop: Asked on the way whether training is to end early.
-        tasks: What else is done on the way, at intervals.
-        non_finite: `"stop"` raises at the first NaN in training, `"continue"` goes on.
+        config: The options of the loop.
+        agent: The inner loop, the only access of a runner to agent and game.
+        turn: The present call of `run`, for runners that have a budget.
+        session: The session that `run` advances, and that saves its checkpoints.
+        on_row: Called with `(iteration, environment steps, metrics)` for every row.
+        should_stop: Called during training; true ends it early.
+        tasks: Other tasks during training, at intervals.
+        non_finite: `"stop"` raises at the first NaN in training, `"continue"` does not.
 
     Example:
         >>> class Curriculum(OuterRunner):
@@ -98,13 +98,13 @@ class OuterRunner(abc.ABC):
             env: A native game of one player (`SinglePlayer` makes one of a dilemma),
                 the name of one, or (game, numbers).
             env_params: Its numbers; None: its own.
-            config: How it runs; None: all defaults.
-            hooks: Components inside the inner loop.
+            config: The options of the loop; None: all defaults.
+            hooks: Functions that are called inside the inner loop.
             progress: Whether a line of progress is shown on a terminal or in a
                 notebook.
 
         Raises:
-            ValueError: If something does not fit together.
+            ValueError: If the arguments do not fit together.
         """
         env, env_params = _game(env, env_params)
         made = make_agent(agent, env) if isinstance(agent, str) else agent
@@ -136,21 +136,21 @@ class OuterRunner(abc.ABC):
     def run(self) -> Results:
         """Runs to the end and returns (training results, evaluation results).
 
-        The first has `step` and `env_step`; the second the statistics of `evaluate`,
-        `mean_eval_reward` among them.
+        The first hold `step` and `env_step`; the second the statistics of `evaluate`,
+        such as `mean_eval_reward`.
         """
 
     def start_from(self, learner: TrainingState) -> None:
-        """Makes another training state the agent's, before anything is run."""
+        """Gives the agent another training state, before the first iteration."""
         self.agent.training_state = learner
 
     def train(self, num_steps: int, env: Any = None) -> dict[str, Any]:
-        """Trains the agent and returns what it came to, as `AgentHandle.train`.
+        """Trains the agent and returns its results, as `AgentHandle.train`.
 
         Args:
             num_steps: Environment steps; rounded up to whole iterations.
-            env: Another game of the same spaces to go on in: the game, its name, or
-                (game, numbers). None: the one where the agent is.
+            env: Another game of the same spaces in which to continue: the game, its
+                name, or (game, numbers). None: the present one.
         """
         if env is not None:
             self.agent.set_env(*_game(env))
@@ -161,8 +161,8 @@ class OuterRunner(abc.ABC):
     def evaluate(self) -> dict[str, Any]:
         """Returns statistics of whole episodes in games of their own, by name.
 
-        `mean_eval_reward`, `eval/mean_reward`, `eval/std_reward` and so on. Changes
-        nothing.
+        They are `mean_eval_reward`, `eval/mean_reward`, `eval/std_reward` and so on.
+        Training is not affected.
         """
         return self.agent.evaluate()
 
@@ -174,7 +174,7 @@ class OuterRunner(abc.ABC):
         }
 
     def restore(self, snapshot: Any) -> None:
-        """Goes on from a snapshot: `run` then ends as if it had not stopped."""
+        """Continues from a snapshot: `run` then ends as without an interruption."""
         self.session.program.restore(snapshot["program"], {})
         self.turn.load(int(snapshot["turn"]))
 
@@ -209,8 +209,8 @@ def _game(env: Any, env_params: Any = None) -> tuple[Any, Any]:
 class OnlineRunner(OuterRunner):
     """Trains an agent for `config.num_steps` environment steps and evaluates it.
 
-    Every `run` trains that much more. Only a run that was cut off and goes on from a
-    snapshot counts what it has done before.
+    Every `run` trains that many more. Only a run that was interrupted and resumed from
+    a snapshot counts its earlier steps.
 
     Example:
         >>> runner = OnlineRunner("PPO", "CartPole-v1", config=OuterConfig(num_envs=8))
@@ -222,11 +222,11 @@ class OnlineRunner(OuterRunner):
         return self.results(self.advance())
 
     def advance(self) -> dict[str, Any]:
-        """Trains what is left of the budget and returns what it came to."""
+        """Trains for the rest of the budget and returns the training results."""
         self.turn.begin(self.agent.env_steps)
         left = self.turn.left(self.config.num_steps, self.agent.env_steps)
         return self.train(left)
 
     def results(self, trained: dict[str, Any]) -> Results:
-        """Evaluates the agent, and returns what `run` returns."""
+        """Evaluates the agent, and returns the results of `run`."""
         return trained, self.evaluate()
