@@ -20,6 +20,7 @@ from runners.search.outer_options import OuterConfig, es_config
 from runners.search.space import unplanned
 from runners.session import models
 from runners.session.evaluation import play_once
+from runners.session.interrupt import uninterrupted
 from runners.session.loop import Interval, Observer, Task
 from runners.session.outcome import Ended, Outcome, OuterOutcome
 from runners.session.training import Training, lie_in, position, program_of
@@ -113,11 +114,12 @@ def run_plan(
             runner = make_runner(plan, observer)
             return _run_outer(plan, runner, own_run_dir(), observer)
         began = time.perf_counter()
-        program = program_of(plan)
-        try:
-            program.trace()
-        except ValueError as error:
-            raise ConfigError(str(error)) from error
+        with uninterrupted():
+            program = program_of(plan)
+            try:
+                program.trace()
+            except ValueError as error:
+                raise ConfigError(str(error)) from error
         return _run(plan, program, own_run_dir(), observer, began)
 
 
@@ -154,9 +156,10 @@ def resume_plan(
             runner = make_runner(plan, observer)
             return _run_outer(plan, runner, run_dir, observer, resume=which)
         began = time.perf_counter()
-        program = program_of(plan)
-        training = Training(plan, program, run_dir)
-        training.restore(which)
+        with uninterrupted():
+            program = program_of(plan)
+            training = Training(plan, program, run_dir)
+            training.restore(which)
         run_dir.write_meta(status="running", resumed_from=program.env_steps)
         return _run(plan, program, run_dir, observer, began, training)
 
@@ -174,7 +177,8 @@ def _run(
     def work() -> Outcome:
         what = "training" if trains else "evaluation"
         observer.on_compile(what)
-        program.compile()
+        with uninterrupted():
+            program.compile()
         compile_seconds = time.perf_counter() - began
         run_dir.write_meta(device=_device(), compile_seconds=round(compile_seconds, 3))
         observer.on_run(what)
@@ -190,6 +194,9 @@ def _ended(work: Callable[[], Ending], run_dir: RunDir) -> Ending:
     """Returns what a run came to, and notes in its directory how it ended."""
     try:
         outcome = work()
+    except KeyboardInterrupt:
+        run_dir.fail("interrupted")
+        raise
     except BaseException:
         run_dir.fail()
         raise

@@ -1,11 +1,13 @@
 """`paxrun`, the command line: for `--help` nothing heavy is imported."""
 
 import importlib
+import os
 import sys
 from typing import Any
 
 import click
 
+from runners.cli.errors import INTERRUPTED
 from runners.kinds import KINDS
 
 #: The module of each command.
@@ -75,6 +77,9 @@ class LazyGroup(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
+        except KeyboardInterrupt:
+            click.echo("interrupted", err=True)
+            raise click.exceptions.Exit(INTERRUPTED) from None
         except (click.exceptions.Exit, click.Abort):
             raise
         except (AssertionError, RuntimeError) as error:
@@ -111,7 +116,17 @@ def main() -> None:
     from runners.cli.console import adapt_console
 
     adapt_console()
-    cli(prog_name="paxrun" if sys.argv[0].endswith("paxrun") else "python -m runners")
+    name = "paxrun" if sys.argv[0].endswith("paxrun") else "python -m runners"
+    try:
+        cli(prog_name=name)
+    except SystemExit as end:
+        if end.code == INTERRUPTED:
+            # Programs may still be running in XLA's threads, which would crash if the
+            # interpreter were taken down under them. All files are closed by now.
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(INTERRUPTED)
+        raise
 
 
 def _is_of_a_run(word: str) -> bool:

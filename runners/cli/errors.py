@@ -3,8 +3,15 @@
 import contextlib
 import itertools
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import click
+
+if TYPE_CHECKING:
+    from runners.cli.progress import ProgressObserver
+
+#: Exit code after Ctrl-C.
+INTERRUPTED = 130
 
 
 @contextlib.contextmanager
@@ -31,15 +38,25 @@ def user_errors(
 
 
 @contextlib.contextmanager
-def failed_runs() -> Iterator[None]:
+def failed_runs(observer: "ProgressObserver") -> Iterator[None]:
     """Turns the failure of a run inside into a message and exit code 1.
 
-    A full disk or a deleted folder is not a mistake of the program.
+    A full disk or a deleted folder is not a mistake of the program. An interruption
+    before the first iteration, or after the last one, ends with exit code 130.
+
+    Args:
+        observer: The observer of the run.
     """
+    from runners.report.closing import shown
     from runners.session.loop import NonFiniteError
 
     try:
         yield
+    except KeyboardInterrupt:
+        run_dir = observer.run_dir
+        following = f": paxrun resume {shown(run_dir.path)} goes on" if run_dir else ""
+        click.echo(f"interrupted{following}", err=True)
+        raise click.exceptions.Exit(INTERRUPTED) from None
     except (NonFiniteError, OSError) as error:
         if isinstance(error, ValueError):  # What the user asked for cannot be.
             raise

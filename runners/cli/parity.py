@@ -121,19 +121,19 @@ def _record_folder(record: str | None) -> Path | None:
 
 def _run(name: str, plan: Any, quick: bool, folder: Path | None) -> dict[str, Any]:
     """Runs one experiment, prints its findings and returns them as plain data."""
-    from runners.cli.errors import failed_runs
+    from runners.cli.errors import INTERRUPTED, failed_runs
     from runners.cli.progress import ProgressObserver
     from runners.launch import run_plan
     from runners.report import parity
     from runners.session.resuming import opened
 
     command = f"paxrun parity {name}" + (" --quick" if quick else "")
-    with ProgressObserver(plan) as observer, failed_runs():
+    with ProgressObserver(plan) as observer, failed_runs(observer):
         outcome, run_dir = run_plan(
             plan, lambda: opened(plan.config, command.split(), False), observer
         )
     if outcome.interrupted:
-        click.get_current_context().exit(130)
+        click.get_current_context().exit(INTERRUPTED)
     found = parity.findings(outcome)
     for finding in found:
         click.secho(_line(name, finding), err=True, fg=None if finding.holds else "red")

@@ -21,10 +21,15 @@ def warn(text: str) -> None:
 
 
 class ProgressObserver(Observer):
-    """Shows a line about a run, which in pipes is written every ten seconds."""
+    """Shows a line about a run, which in pipes is written every ten seconds.
+
+    Attributes:
+        run_dir: The directory of the run; None before it exists.
+    """
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
+        self.run_dir: RunDir | None = None
         self._line = progress.Line(plan.title, plan.num_iterations)
 
     def __enter__(self) -> "ProgressObserver":
@@ -35,6 +40,7 @@ class ProgressObserver(Observer):
         self._line.__exit__()
 
     def on_start(self, run_dir: RunDir) -> None:
+        self.run_dir = run_dir
         self._line.interrupted(lambda: say(f"run directory: {run_dir.path}"))
 
     def on_notice(self, text: str) -> None:

@@ -8,10 +8,9 @@ from typing import Any
 
 import click
 
-from runners.cli.errors import SettingsCommand, failed_runs, user_errors
+from runners.cli.errors import INTERRUPTED, SettingsCommand, failed_runs, user_errors
 from runners.kinds import KINDS, RunnerKind
-
-INTERRUPTED = 130
+from runners.session.interrupt import uninterrupted
 
 _CONFIG = click.option(
     "--config",
@@ -201,23 +200,22 @@ def resume(run_dir: str, which: str, as_json: bool) -> None:
 
     It ends with the same bits as a run without the stop.
     """
-    from runners.cli.progress import ProgressObserver
-    from runners.session.resuming import plan_of_run
+    with user_errors(every_value_error=True), uninterrupted():
+        from runners.cli.progress import ProgressObserver
+        from runners.launch import resume_plan
+        from runners.session.resuming import plan_of_run
+        from runners.storage.checkpoints.store import CheckpointError
 
-    with user_errors(every_value_error=True):
         plan, run = plan_of_run(run_dir)
         status = run.read_meta()["status"]
     if status == "finished":
         _say_finished(run)
         return
-    from runners.launch import resume_plan
-    from runners.storage.checkpoints.store import CheckpointError
-
     step = int(which) if which.isdigit() else which
     with (
         user_errors(CheckpointError),
         ProgressObserver(plan) as observer,
-        failed_runs(),
+        failed_runs(observer),
     ):
         outcome, _ = resume_plan(plan, run, observer, step)
     _finish(outcome, run, as_json)
@@ -237,12 +235,15 @@ def run(words: tuple[str, ...], **options: Any) -> None:
 
 def run_experiment(words: tuple[str, ...], options: dict[str, Any]) -> None:
     """Loads, checks, runs and reports one experiment."""
-    from runners.cli.progress import ProgressObserver
-    from runners.storage.places import check_ready
-
     as_json, dry_run = options.pop("as_json"), options.pop("dry_run")
     go_on, overwrite = options.pop("resume", False), options.pop("overwrite", False)
-    with user_errors(every_value_error=True):
+    with user_errors(every_value_error=True), uninterrupted():
+        from runners.cli.progress import ProgressObserver
+        from runners.launch import resume_plan, run_plan
+        from runners.session.resuming import opened, start
+        from runners.storage.checkpoints.store import CheckpointError
+        from runners.storage.places import check_ready
+
         plan = plan_of_words(words, options)
         if dry_run:
             from runners.session.models import check_models
@@ -253,14 +254,10 @@ def run_experiment(words: tuple[str, ...], options: dict[str, Any]) -> None:
     if dry_run:
         _show(plan, as_json)
         return
-    from runners.launch import resume_plan, run_plan
-    from runners.session.resuming import opened, start
-    from runners.storage.checkpoints.store import CheckpointError
-
     with (
         user_errors(CheckpointError),
         ProgressObserver(plan) as observer,
-        failed_runs(),
+        failed_runs(observer),
     ):
         run = start(plan.config, resume=go_on, overwrite=overwrite)
         if run is not None and run.read_meta()["status"] == "finished":

@@ -1,12 +1,9 @@
 """The loop in Python around a program: chunks of iterations, and tasks between them."""
 
 import dataclasses
-import signal
-import threading
 import time
 from collections.abc import Callable, Sequence
-from types import FrameType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -211,35 +208,6 @@ class Loop:
             raise NonFiniteError(
                 self.first_non_finite, seed, self.first_non_finite * steps
             )
-
-
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
-
-
-class Interrupt:
-    """While it is open, the first signal only sets `requested`; a second one kills."""
-
-    def __init__(self) -> None:
-        self.requested = False
-        self._old: dict[signal.Signals, Any] = {}
-
-    def __enter__(self) -> "Interrupt":
-        if threading.current_thread() is threading.main_thread():
-            self._old = {s: signal.signal(s, self._request) for s in SIGNALS}
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._restore()
-
-    def _request(self, signum: int, frame: FrameType | None) -> None:
-        del signum, frame
-        self.requested = True
-        self._restore()
-
-    def _restore(self) -> None:
-        for number, handler in self._old.items():
-            signal.signal(number, handler)
-        self._old = {}
 
 
 class Observer:

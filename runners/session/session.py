@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from runners.engine.program import Program, Rows
-from runners.session.loop import Chunk, Interrupt, Loop, Task
+from runners.session.interrupt import Interrupt
+from runners.session.loop import Chunk, Loop, Task
 from runners.storage.checkpoints.files import LATEST, has_any, read_record
 from runners.storage.checkpoints.store import CheckpointStore
 from runners.storage.checkpoints.tree import restore_first_whole

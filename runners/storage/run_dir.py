@@ -214,10 +214,10 @@ class RunDir:
         """Writes the final numbers."""
         _write(self.results, json.dumps(results, indent=2, allow_nan=False) + "\n")
 
-    def fail(self) -> None:
-        """Records that the run failed, if that can still be written."""
+    def fail(self, status: str = "failed") -> None:
+        """Records that the run ended before its time, if that can still be written."""
         with contextlib.suppress(OSError, ConfigError):
-            self.finish("failed")
+            self.finish(status)
 
     def finish(self, status: str) -> None:
         """Records the final status of the run, one of `STATUSES`."""

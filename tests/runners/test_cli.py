@@ -294,6 +294,29 @@ def test_ctrl_c_saves_and_exits_with_130(paxrun, tmp_path, monkeypatch):
     assert "everything is saved: paxrun resume" in result.stderr.replace("\n", " ")
 
 
+def test_ctrl_c_while_compiling_loses_nothing(paxrun, tmp_path, monkeypatch):
+    from runners.engine.program import CompiledProgram
+
+    compile = CompiledProgram.compile
+
+    def interrupted(self):
+        signal.raise_signal(signal.SIGINT)
+        compile(self)
+
+    monkeypatch.setattr(CompiledProgram, "compile", interrupted)
+    place = tmp_path / "run"
+    small = ("num_envs=8", "num_inner_steps=10", "num_seeds=2", "total_timesteps=160")
+    words = ("rl", "ipd/nl_v_tft", *small, "--save-dir", str(place))
+    result = paxrun(*words)
+    assert result.exit_code == 130
+    assert "paxrun resume" in result.stderr
+    assert json.loads((place / "meta.json").read_text())["status"] == "interrupted"
+    monkeypatch.undo()
+    result = paxrun("resume", str(place))
+    assert result.exit_code == 0, result.stderr
+    assert json.loads((place / "meta.json").read_text())["status"] == "finished"
+
+
 @pytest.mark.parametrize(
     ("kind", "key", "names"),
     [
