@@ -193,13 +193,13 @@ class Seat:
         made = slot.agent.planned(trials * (env.num_outer_steps if inner else 1))
         if kind.evolves and agent.es is not None:
             return dataclasses.replace(slot, agent=made)
-        afresh = kind.evolves and made.learns and agent.learning
+        resets = kind.evolves and made.learns and agent.learning
         self_play_players, self_play_prob = self._self_play(env)
         slot = dataclasses.replace(
             slot,
             agent=made,
             clock=agent.clock if agent.learning else "none",
-            reset="trial" if afresh and agent.reset == "never" else agent.reset,
+            reset="trial" if resets and agent.reset == "never" else agent.reset,
             sampler=self._sampler(made, env.num_outer_steps),
             schedule=self._schedule(env.num_outer_steps),
             self_play_players=self_play_players,

@@ -80,7 +80,9 @@ class AgentHandle(Program):
         self._agent = agent
         self.loop = self._make_loop(agent, game_of(env))
         carried = tuple(hook.init() for hook in self._hooks)
-        self.state = self._begun(inner_loop.fresh_learner(self.loop, key), carried)
+        self.state = self._begin_inner(
+            inner_loop.fresh_learner(self.loop, key), carried
+        )
         self.session = Session(self, parts={"rows": self.rows})
 
     # Its parts.
@@ -186,7 +188,7 @@ class AgentHandle(Program):
         self.rows = JoinedRows(game)
         self.session.parts = {**self.session.parts, "rows": self.rows}
         self.env_params = params_of(game, env_params)
-        self.state = self._begun(self.state.learner, self.state.hooks)
+        self.state = self._begin_inner(self.state.learner, self.state.hooks)
 
     def restart(self, learner: TrainingState, env_steps: int | None = None) -> None:
         """Begins another inner loop: new games, from a given training state.
@@ -195,7 +197,7 @@ class AgentHandle(Program):
             learner: The training state.
             env_steps: The new count of environment steps; None: the present one.
         """
-        self.state = self._begun(learner, self.state.hooks)
+        self.state = self._begin_inner(learner, self.state.hooks)
         self._env_steps = self._env_steps if env_steps is None else env_steps
 
     def train(
@@ -303,7 +305,9 @@ class AgentHandle(Program):
             agent, game, self.config, self.num_envs, self._hooks
         )
 
-    def _begun(self, learner: TrainingState, carried: tuple[Any, ...]) -> InnerState:
+    def _begin_inner(
+        self, learner: TrainingState, carried: tuple[Any, ...]
+    ) -> InnerState:
         key = jax.random.fold_in(
             jax.random.fold_in(self._key, tags.LANES), self._visits
         )
@@ -325,7 +329,7 @@ class AgentHandle(Program):
             )
             hyper = {n: old.hyper.get(n, x) for n, x in learner.hyper.items()}
             learner = learner.replace(hyper=hyper)
-        self.state = self._begun(learner, self.state.hooks)
+        self.state = self._begin_inner(learner, self.state.hooks)
 
     # State for checkpoints.
 
