@@ -11,7 +11,8 @@ import numpy as np
 from jaxtyping import PyTree
 
 from paxenv import keys, spaces
-from paxenv.environment import native
+from paxenv.environment import Environment, native
+from paxenv.single_player import SinglePlayer
 from paxenv.wording import counted
 
 #: What to do about a weak type.
@@ -58,7 +59,9 @@ class _Trial(NamedTuple):
     opened: Any
 
 
-def check_env(env: Any, params: PyTree = None, *, seed: int = 0) -> None:
+def check_env(
+    env: Environment | SinglePlayer, params: PyTree = None, *, seed: int = 0
+) -> None:
     """Plays one whole trial with random actions and checks every promise of a game.
 
     The promises: the game is hashable and equal to one built alike; its params are

@@ -7,8 +7,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import PyTree
 
 from paxenv import missing
+from paxenv.environment import Environment
 from paxenv_agents import structure
 from paxenv_agents.agent import Agent
 from paxenv_agents.types import MemoryState, Sample, Stats, TrainingState
@@ -22,6 +24,7 @@ from runners.search.outer_options import OuterConfig
 from runners.session.loop import Chunk, Interval, Task
 from runners.session.one_learner import with_hyper
 from runners.session.runner_config import (
+    OnePlayerGame,
     RunnerConfig,
     check_made_for,
     game_of,
@@ -51,8 +54,8 @@ class AgentHandle(Program):
     def __init__(
         self,
         agent: Agent,
-        env: Any,
-        env_params: Any,
+        env: OnePlayerGame,
+        env_params: PyTree,
         config: OuterConfig,
         key: jax.Array,
         hooks: tuple[Hook, ...] = (),
@@ -98,7 +101,7 @@ class AgentHandle(Program):
         return self._agent
 
     @property
-    def env(self) -> Any:
+    def env(self) -> Environment:
         """The game."""
         return self.loop.experiment.env
 
@@ -113,12 +116,12 @@ class AgentHandle(Program):
         self.state = self.state.with_learner(jax.tree.map(jnp.copy, learner))
 
     @property
-    def params(self) -> Any:
+    def params(self) -> PyTree:
         """The learner's parameters; assigning others copies them."""
         return self.state.learner.params
 
     @params.setter
-    def params(self, params: Any) -> None:
+    def params(self, params: PyTree) -> None:
         self.training_state = self.state.learner.replace(params=params)
 
     @property
@@ -174,7 +177,7 @@ class AgentHandle(Program):
         else:
             raise ValueError("parameters are set by `params`, not by set_hyperparam")
 
-    def set_env(self, env: Any, env_params: Any = None) -> None:
+    def set_env(self, env: OnePlayerGame, env_params: PyTree = None) -> None:
         """Continues in another game of the same spaces, or with other numbers.
 
         The games are opened anew; the agent stays unchanged.
@@ -300,7 +303,7 @@ class AgentHandle(Program):
 
     # Private parts.
 
-    def _make_loop(self, agent: Agent, game: Any) -> InnerLoop:
+    def _make_loop(self, agent: Agent, game: Environment) -> InnerLoop:
         return inner_loop.make_loop(
             agent, game, self.config, self.num_envs, self._hooks
         )
