@@ -45,7 +45,7 @@ class AutoResetWrapper:
             raise AttributeError(name)
         return getattr(self.env, name)
 
-    def reset(self, key: PRNGKeyArray, params: Any) -> tuple[PyTree, AutoResetState]:
+    def reset(self, key: PRNGKeyArray, params: PyTree) -> tuple[PyTree, AutoResetState]:
         """Opens trial 0 of the lane whose key is `key`."""
         lane_key = keys.typed(key)
         e = jnp.zeros((), jnp.int32)
@@ -57,7 +57,7 @@ class AutoResetWrapper:
         key: PRNGKeyArray | None,
         state: AutoResetState,
         actions: PyTree,
-        params: Any,
+        params: PyTree,
     ) -> tuple[PyTree, AutoResetState, Rewards, Flag, Info]:
         """Plays one joint action; see `Environment.step` for what comes back."""
         del key

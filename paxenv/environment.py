@@ -34,11 +34,11 @@ class Frame(NamedTuple):
         params: The game's numbers.
     """
 
-    state: Any
+    state: PyTree
     obs: PyTree
     actions: PyTree
     rewards: PyTree
-    params: Any
+    params: PyTree
 
 
 class EnvState(struct.PyTreeNode):
@@ -128,12 +128,12 @@ class Environment(abc.ABC):
         return ()
 
     @abc.abstractmethod
-    def reset_game(self, draws: Any, params: Any) -> tuple[PyTree, PyTree]:
+    def reset_game(self, draws: Any, params: PyTree) -> tuple[PyTree, PyTree]:
         """Opens an inner episode and returns (observations, game state)."""
 
     @abc.abstractmethod
     def step_game(
-        self, draws: Any, game: Any, actions: Any, params: Any
+        self, draws: Any, game: Any, actions: Any, params: PyTree
     ) -> tuple[PyTree, PyTree, Rewards, Flag, Info]:
         """Plays one joint action by the rules.
 
@@ -212,7 +212,7 @@ class Environment(abc.ABC):
             raise ValueError(f"unknown params {unknown}: this game has {names}")
         return type(self.default_params)(**{name: axes.get(name) for name in names})
 
-    def reset(self, key: PRNGKeyArray, params: Any) -> tuple[PyTree, EnvState]:
+    def reset(self, key: PRNGKeyArray, params: PyTree) -> tuple[PyTree, EnvState]:
         """Opens a trial and returns (observations, state).
 
         Args:
@@ -224,7 +224,7 @@ class Environment(abc.ABC):
         return obs, EnvState(inner_t=zero, outer_t=zero, t=zero, game=game)
 
     def step(
-        self, key: PRNGKeyArray, state: EnvState, actions: PyTree, params: Any
+        self, key: PRNGKeyArray, state: EnvState, actions: PyTree, params: PyTree
     ) -> tuple[PyTree, EnvState, Rewards, Flag, Info]:
         """Plays one joint action in the flat view: inner episodes follow each other.
 
@@ -264,7 +264,7 @@ class Environment(abc.ABC):
         return obs, state, rewards, done, info
 
     def begin_episode(
-        self, key: PRNGKeyArray, state: EnvState, params: Any
+        self, key: PRNGKeyArray, state: EnvState, params: PyTree
     ) -> tuple[PyTree, EnvState]:
         """Opens the next inner episode in the nested view, unless the trial is over.
 
@@ -282,7 +282,7 @@ class Environment(abc.ABC):
         return obs, where(state.outer_t < self.num_outer_steps, opened, state)
 
     def step_inner(
-        self, key: PRNGKeyArray, state: EnvState, actions: PyTree, params: Any
+        self, key: PRNGKeyArray, state: EnvState, actions: PyTree, params: PyTree
     ) -> tuple[PyTree, EnvState, Rewards, Flag, Info]:
         """Plays one joint action in the nested view: never crosses a boundary.
 
@@ -293,7 +293,7 @@ class Environment(abc.ABC):
         return self._transition(key, self.draw(key), state, actions, params)
 
     def _transition(
-        self, key: jax.Array, draws: Any, state: EnvState, actions: Any, params: Any
+        self, key: jax.Array, draws: Any, state: EnvState, actions: Any, params: PyTree
     ) -> tuple[Any, EnvState, Any, jax.Array, dict[str, Any]]:
         actions, whole = self._checked_actions(actions)
         obs, game, rewards, terminated, metrics = self.step_game(

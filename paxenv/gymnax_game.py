@@ -62,12 +62,12 @@ class GymnaxGame(Environment):
         """Returns one key of the game's own for its opening, and one for a step."""
         return keys.own(key, 0), keys.own(key, 1)
 
-    def reset_game(self, draws: Any, params: Any) -> tuple[PyTree, PyTree]:
+    def reset_game(self, draws: Any, params: PyTree) -> tuple[PyTree, PyTree]:
         obs, state = self.source.reset_env(draws[0], params)
         return self._seen(obs), self._kept(state)
 
     def step_game(
-        self, draws: Any, game: PyTree, actions: PyTree, params: Any
+        self, draws: Any, game: PyTree, actions: PyTree, params: PyTree
     ) -> tuple[PyTree, PyTree, Num[Array, ""], Flag, Info]:
         obs, state, reward, ended = self.source.step_env(
             draws[1], game, actions, params

@@ -15,7 +15,7 @@ begin           ``fold_in(episode, t)``                     ``begin_episode``
 game words      ``fold_in(step, b)``, ``b < 2**16``         ``Environment.draw``
 random end      ``fold_in(step, 2**16)``                    the clock
 player ``p``    ``fold_in(step, 2**16 + 1 + p)``            the policy of ``p``
-seating         ``fold_in(fold_in(reset, 2**17), i)``       who sits where
+seating         ``fold_in(fold_in(reset, 2**17), i)``       the role that acts
 ==============  ==========================================  ====================
 
 ``t`` counts the valid steps of a trial. The key that opens an inner episode is the

@@ -11,7 +11,7 @@ from jaxtyping import Float64
 
 from paxenv.payoff_parser import PayoffError
 
-Table = tuple[tuple[tuple[float, float], ...], ...]
+PayoffRows = tuple[tuple[tuple[float, float], ...], ...]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Preset:
     """
 
     name: str
-    table: Table
+    table: PayoffRows
     ordering: str
     holds: Callable[[np.ndarray], bool]
     source: str
@@ -76,7 +76,7 @@ def role_payoffs(
 
 def symmetric(
     reward: float, sucker: float, temptation: float, punishment: float
-) -> Table:
+) -> PayoffRows:
     """Returns the payoff of a symmetric game of two actions, `[2][2][2]`."""
     return (
         ((reward, reward), (sucker, temptation)),

@@ -66,7 +66,7 @@ class ShuffledPlayers:
         """Returns the action space, that of all players."""
         return self.env.action_space(player)
 
-    def reset(self, key: PRNGKeyArray, params: Any) -> tuple[PyTree, ShuffledState]:
+    def reset(self, key: PRNGKeyArray, params: PyTree) -> tuple[PyTree, ShuffledState]:
         """Opens a trial with other seats; see `Environment.reset`."""
         key = keys.typed(key)
         obs, env_state = self.env.reset(key, params)
@@ -75,19 +75,19 @@ class ShuffledPlayers:
         return by_role(seats, obs), ShuffledState(env_state, seats)
 
     def step(
-        self, key: PRNGKeyArray, state: ShuffledState, actions: PyTree, params: Any
+        self, key: PRNGKeyArray, state: ShuffledState, actions: PyTree, params: PyTree
     ) -> tuple[PyTree, ShuffledState, Rewards, Flag, Info]:
         """Plays one joint action in the flat view; see `Environment.step`."""
         return self._played(self.env.step, key, state, actions, params)
 
     def step_inner(
-        self, key: PRNGKeyArray, state: ShuffledState, actions: PyTree, params: Any
+        self, key: PRNGKeyArray, state: ShuffledState, actions: PyTree, params: PyTree
     ) -> tuple[PyTree, ShuffledState, Rewards, Flag, Info]:
         """Plays one joint action in the nested view; see `Environment.step_inner`."""
         return self._played(self.env.step_inner, key, state, actions, params)
 
     def begin_episode(
-        self, key: PRNGKeyArray, state: ShuffledState, params: Any
+        self, key: PRNGKeyArray, state: ShuffledState, params: PyTree
     ) -> tuple[PyTree, ShuffledState]:
         """Opens the next inner episode; see `Environment.begin_episode`."""
         obs, env_state = self.env.begin_episode(key, state.env, params)
@@ -103,7 +103,7 @@ class ShuffledPlayers:
         )
 
     def _played(
-        self, step: Any, key: Any, state: ShuffledState, actions: Any, params: Any
+        self, step: Any, key: Any, state: ShuffledState, actions: Any, params: PyTree
     ) -> tuple[PyTree, ShuffledState, Rewards, Flag, Info]:
         seats = state.seats
         obs, env_state, rewards, done, info = step(

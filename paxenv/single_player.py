@@ -29,7 +29,7 @@ class SinglePlayerParams(struct.PyTreeNode):
         co_players: One training state for each co-player, in player order.
     """
 
-    game: Any
+    game: PyTree
     co_players: PyTree
 
 
@@ -142,7 +142,7 @@ class SinglePlayer:
         return self.make_params(self.env.default_params)
 
     def make_params(
-        self, game_params: Any, co_states: Sequence[Any] | None = None
+        self, game_params: PyTree, co_states: Sequence[Any] | None = None
     ) -> SinglePlayerParams:
         """Returns the numbers of the game and of its co-players.
 

@@ -11,7 +11,8 @@ import numpy as np
 from jaxtyping import PyTree
 
 from paxenv import keys, spaces
-from paxenv.environment import native
+from paxenv.environment import Environment, native
+from paxenv.single_player import SinglePlayer
 from paxenv.wording import counted
 
 #: What to do about a weak type.
@@ -49,16 +50,18 @@ class _Trial(NamedTuple):
         opening: (observations, state) of the reset.
         flat: What `step` returned, `[T, ...]`.
         inner: What `step_inner` returned from the same states, `[T, ...]`.
-        begun: (observations, state) of `begin_episode` after each `step_inner`.
+        opened: (observations, state) of `begin_episode` after each `step_inner`.
     """
 
     opening: Any
     flat: _Step
     inner: _Step
-    begun: Any
+    opened: Any
 
 
-def check_env(env: Any, params: PyTree = None, *, seed: int = 0) -> None:
+def check_env(
+    env: Environment | SinglePlayer, params: PyTree = None, *, seed: int = 0
+) -> None:
     """Plays one whole trial with random actions and checks every promise of a game.
 
     The promises: the game is hashable and equal to one built alike; its params are
@@ -150,8 +153,8 @@ def _check_avals(env: Any, params: Any, actions: Any) -> None:
     obs, state = opening
     raw = jax.eval_shape(env.reset, jax.random.PRNGKey(0), params)
     _same_avals("reset with a raw key", raw, "reset", opening)
-    begun = jax.eval_shape(env.begin_episode, key, state, params)
-    _same_avals("begin_episode", begun, "reset", opening)
+    opened = jax.eval_shape(env.begin_episode, key, state, params)
+    _same_avals("begin_episode", opened, "reset", opening)
     for name in ("step", "step_inner"):
         step = _Step(*jax.eval_shape(getattr(env, name), key, state, actions, params))
         _check_step_avals(name, step, obs, state, env.num_players)
@@ -207,8 +210,8 @@ def _play(env: Any, params: Any, episode_key: jax.Array, actions: Any) -> _Trial
         flat = _Step(*env.step(key, state, joint_action, params))
         inner = _Step(*env.step_inner(key, state, joint_action, params))
         begin_key = keys.begin(episode_key, inner.state.t)
-        begun = env.begin_episode(begin_key, inner.state, params)
-        return flat.state, (flat, inner, begun)
+        opened = env.begin_episode(begin_key, inner.state, params)
+        return flat.state, (flat, inner, opened)
 
     opening = env.reset(keys.reset(episode_key), params)
     return _Trial(opening, *jax.lax.scan(advance, opening[1], actions)[1])
@@ -328,12 +331,12 @@ def _check_views(trial: _Trial) -> None:
     boundary = flat.info["inner_done"] & ~flat.done
     _close(
         "begin_episode",
-        _rows(trial.begun, boundary),
+        _rows(trial.opened, boundary),
         _rows((flat.obs, flat.state), boundary),
     )
     _close(
         "the state that begin_episode returns after the end",
-        _rows(trial.begun[1], flat.done),
+        _rows(trial.opened[1], flat.done),
         _rows(flat.state, flat.done),
     )
 

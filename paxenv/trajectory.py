@@ -33,7 +33,7 @@ class Replay(NamedTuple):
 
 def replay(
     env: Environment,
-    params: Any,
+    params: PyTree,
     seed: int | None = None,
     lane: int = 0,
     actions: PyTree = None,
@@ -70,7 +70,11 @@ def replay(
 
 
 def _replay(
-    env: Environment, params: Any, lane_key: jax.Array, actions: Any, episode: jax.Array
+    env: Environment,
+    params: PyTree,
+    lane_key: jax.Array,
+    actions: Any,
+    episode: jax.Array,
 ) -> Replay:
     def opening(e: jax.Array) -> Any:
         return env.reset(keys.reset(keys.episode(lane_key, e)), params)

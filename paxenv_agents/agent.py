@@ -13,8 +13,10 @@ from gymnasium.vector import VectorEnv
 from jaxtyping import Array, Float, Int, Key, Num, PyTree
 
 from paxenv import keys
+from paxenv.auto_reset import AutoResetWrapper
 from paxenv.environment import Environment, native
 from paxenv.params import GameParams
+from paxenv.single_player import SinglePlayer
 from paxenv_agents.types import (
     Acted,
     KeyLike,
@@ -25,8 +27,9 @@ from paxenv_agents.types import (
     TrainingState,
 )
 
-#: Where an agent sits: a native game, or a plain or vector environment of Gymnasium.
-Game = Environment | gymnasium.Env | VectorEnv
+#: Where an agent sits: a native game, as it is or wrapped, or a plain or vector
+#: environment of Gymnasium.
+Game = Environment | SinglePlayer | AutoResetWrapper | gymnasium.Env | VectorEnv
 
 
 class GymnasiumSeat:

@@ -157,8 +157,8 @@ def _learning(
     learning_co_players.check(agents, env.num_inner_steps, env.num_outer_steps, named)
     made = tuple(agent.planned(env.num_outer_steps).sized(1) for agent in agents)
     has_state = isinstance(opponent, tuple) or _is_path(opponent)
-    afresh = tuple(agent.learns and not has_state for agent in made)
-    return made, learning_co_players.LearningCoPlayers(afresh)
+    resets = tuple(agent.learns and not has_state for agent in made)
+    return made, learning_co_players.LearningCoPlayers(resets)
 
 
 def _agent(opponent: Any, env: Any, player: int) -> Any:

@@ -45,11 +45,11 @@ class LearningCoPlayers:
     into the next one. Every trial begins anew.
 
     Attributes:
-        afresh: For each co-player whether it begins a trial with a new training state,
+        resets: For each co-player whether it begins a trial with a new training state,
             drawn from its key at the opening; else with that of the game's params.
     """
 
-    afresh: tuple[bool, ...]
+    resets: tuple[bool, ...]
 
     def open(
         self,
@@ -71,7 +71,7 @@ class LearningCoPlayers:
             zip(game.seats, game.co_players, strict=True)
         ):
             given = params.co_players[i]
-            if self.afresh[i]:
+            if self.resets[i]:
                 given = agent.init_state(opening_key(key, seat))
             states.append(given)
         samples = tuple(

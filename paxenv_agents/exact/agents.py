@@ -158,7 +158,7 @@ class ExactLearner(Learner, abc.ABC):
         self, key: Key[Array, ""], hidden: Float[Array, " H"]
     ) -> MemoryState:
         memory = super().init_memory(key, hidden)
-        # Who is not informed plays NaN from its second step on, and never in silence.
+        # Without a call of `observe_params` the policy is NaN from the second step on.
         unknown = {
             "payoff": jnp.full((4, 2), jnp.nan, jnp.float32),
             "gamma": jnp.zeros((), jnp.float32),

@@ -73,15 +73,15 @@ class SAC(OffPolicy):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        law = distributions.for_space(self.action_space, "softplus", "squashed")
-        if not isinstance(law, distributions.SquashedGaussian):
+        made = distributions.for_space(self.action_space, "softplus", "squashed")
+        if not isinstance(made, distributions.SquashedGaussian):
             raise PairingError(f"SAC plays a Box of floats, got {self.action_space}")
 
     @property
     def distribution(self) -> distributions.BoxGaussian:
         """The distribution of actions."""
-        law: Any = distributions.for_space(self.action_space, "softplus", "squashed")
-        return law
+        made: Any = distributions.for_space(self.action_space, "softplus", "squashed")
+        return made
 
     @property
     def num_coordinates(self) -> int:
@@ -142,18 +142,18 @@ class SAC(OffPolicy):
         Draws from `fold_in(memory.key, 0)`. `memory.extras` holds the log-density of
         the action under the policy, in the Box's units, and its value.
         """
-        law = self.distribution
+        distribution = self.distribution
         outputs = self.outputs(state.params, obs)
         if self.greedy:
-            action = law.mode(outputs)
+            action = distribution.mode(outputs)
         else:
-            drawn = law.sample(memory.key, outputs)
+            drawn = distribution.sample(memory.key, outputs)
             action = jnp.where(self.warming_up(state), self._uniform(memory.key), drawn)
         features = feed_forward.features(obs, self.observation_space)
         memory = memory.replace(
             key=keys.fold_in(memory.key, 1),
             extras={
-                "log_probs": law.log_prob(outputs, action),
+                "log_probs": distribution.log_prob(outputs, action),
                 "values": self._least(
                     state.params["critics"], features, self.unit(action)
                 ),
@@ -314,9 +314,9 @@ class SAC(OffPolicy):
 
     def _uniform(self, key: jax.Array) -> jax.Array:
         """Returns an action drawn uniformly over the whole Box."""
-        law = self.distribution
         words = keys.words(keys.fold_in(key, 0), self.num_coordinates)
-        low, high = (jnp.asarray(x, jnp.float32) for x in (law.low, law.high))
+        bounds = self.distribution.low, self.distribution.high
+        low, high = (jnp.asarray(x, jnp.float32) for x in bounds)
         flat = jnp.clip(low + (high - low) * keys.uniform(words), low, high)
         space: Any = self.action_space
         dtype = spaces.dtype_of(space)

@@ -35,7 +35,7 @@ _SOFTPLUS_OFFSET = math.log(math.expm1(INITIAL_SCALE - MIN_SCALE))
 Outputs = Float[Array, " outputs"]
 ManyOutputs = Float[Array, "*batch outputs"]
 #: What it gives in each of a few states.
-Table = Float[Array, "S outputs"]
+StateOutputs = Float[Array, "S outputs"]
 #: An action in its space, a batch of them, and a number of each.
 Action = Num[Array, "*space"]
 Actions = Num[Array, "..."]
@@ -72,7 +72,7 @@ class Distribution(abc.ABC):
         """Returns the entropy `[...]` in nats."""
 
     def sample_at(
-        self, key: Key[Array, ""], outputs: Table, states: Float[Array, " S"]
+        self, key: Key[Array, ""], outputs: StateOutputs, states: Float[Array, " S"]
     ) -> Action:
         """Returns `sample` in one of a few states.
 
@@ -84,7 +84,7 @@ class Distribution(abc.ABC):
         return self.sample(key, look_up(states, outputs))
 
     def log_prob_at(
-        self, outputs: Table, states: Float[Array, "*batch S"], actions: Actions
+        self, outputs: StateOutputs, states: Float[Array, "*batch S"], actions: Actions
     ) -> OfActions:
         """Returns `log_prob` in some of a few states.
 
@@ -127,13 +127,13 @@ class Categorical(Distribution):
         return categorical.entropy(outputs)
 
     def sample_at(
-        self, key: Key[Array, ""], outputs: Table, states: Float[Array, " S"]
+        self, key: Key[Array, ""], outputs: StateOutputs, states: Float[Array, " S"]
     ) -> Action:
         bounds = look_up(states, categorical.bounds(outputs))
         return self._action(categorical.pick(keys.words(key, 1)[0], bounds))
 
     def log_prob_at(
-        self, outputs: Table, states: Float[Array, "*batch S"], actions: Actions
+        self, outputs: StateOutputs, states: Float[Array, "*batch S"], actions: Actions
     ) -> OfActions:
         index = actions.astype(jnp.int32) - self.start
         chosen = index[..., None] == jnp.arange(self.num_actions)

@@ -140,7 +140,7 @@ class RecurrentActorCritic(nn.Module):
         widths = tuple(self.hidden_dims), self.activation
         torso = feed_forward.MLPTorso
         self.encoders = [feed_forward.seen(torso(*widths), self.image) for _ in torsos]
-        # The default of `GRUCell` draws the same law by LAPACK.
+        # The default of `GRUCell` draws the same distribution by LAPACK.
         recurrent = feed_forward.orthogonal()
         self.cells = [
             nn.GRUCell(self.gru_size, recurrent_kernel_init=recurrent) for _ in torsos

@@ -212,7 +212,7 @@ class Experiment:
             params=params,
             outer=OuterState(agents=placement.learners_on(self.mesh, agents)),
         )
-        state = with_outer_begun(self, state)
+        state = init_outer(self, state)
         if self.num_steps is not None:
             state = state.replace(stream=open_streams(self, state))
         return jax.tree.map(_own, state)
@@ -223,7 +223,7 @@ def _own(leaf: jax.Array) -> jax.Array:
     return jnp.array(leaf, leaf.dtype)
 
 
-def with_outer_begun(experiment: Experiment, state: RunState) -> RunState:
+def init_outer(experiment: Experiment, state: RunState) -> RunState:
     """Returns a state whose outer optimiser begins from its current agents."""
     outer = experiment.outer.begin(
         _outer_key(state, 2), experiment.lineup, state.outer.agents

@@ -5,7 +5,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax
+from jax.sharding import Mesh
+from jaxtyping import PyTree
 
+from paxenv.environment import Environment
 from paxenv.registry import GameSpec, find
 from paxenv.wording import counted, grouped
 from paxenv_agents.engine.lineup import Slot
@@ -50,12 +53,12 @@ class Plan:
     config: ExperimentConfig
     game: GameSpec
     experiment: Experiment
-    params: Any
+    params: PyTree
     num_iterations: int
     notices: tuple[str, ...] = ()
 
     @property
-    def env(self) -> Any:
+    def env(self) -> Environment:
         """The game."""
         return self.experiment.env
 
@@ -199,7 +202,7 @@ def evaluation(plan: Plan) -> Plan:
 
 
 def _seated(
-    config: ExperimentConfig, game: GameSpec, env: Any
+    config: ExperimentConfig, game: GameSpec, env: Environment
 ) -> tuple[ExperimentConfig, tuple[str, ...]]:
     """Returns the config with an agent for every player, and notices for the user.
 
@@ -247,7 +250,7 @@ def _optimised(config: ExperimentConfig) -> tuple[ExperimentConfig, OuterOptimis
 
 def _num_iterations(
     config: ExperimentConfig,
-    env: Any,
+    env: Environment,
     num_steps: int | None,
     outer: OuterOptimiser,
 ) -> tuple[int, tuple[str, ...]]:
@@ -337,7 +340,7 @@ def _check_searched(config: ExperimentConfig, slots: Sequence[Slot]) -> None:
             raise ConfigError(f"agent{i}={agent.name}: {error}") from error
 
 
-def _mesh(config: ExperimentConfig) -> Any:
+def _mesh(config: ExperimentConfig) -> Mesh | None:
     """Returns the devices of a run, None for the default one."""
     if config.num_devices == 1 and config.fsdp_devices == 1:
         return None
@@ -369,7 +372,9 @@ def _custom_name(game: GameSpec, agents: tuple[AgentConfig, ...]) -> str:
     return f"custom/{stem}/{'_v_'.join(players)}"
 
 
-def _check_outer(config: ExperimentConfig, experiment: Experiment, params: Any) -> None:
+def _check_outer(
+    config: ExperimentConfig, experiment: Experiment, params: PyTree
+) -> None:
     """Checks that the parts of an outer loop fit together.
 
     Args:

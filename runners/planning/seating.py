@@ -5,8 +5,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
+from jaxtyping import PyTree
 
 from paxenv import options
+from paxenv.environment import Environment
 from paxenv.registry import GameSpec
 from paxenv.wording import counted
 from paxenv_agents import registry
@@ -139,7 +141,9 @@ class Seat:
             given[name] = coerce(value, types[name], setting)
         return given
 
-    def slot(self, env: Any, params: Any, trained: Mapping[str, Any]) -> Slot:
+    def slot(
+        self, env: Environment, params: PyTree, trained: Mapping[str, Any]
+    ) -> Slot:
         """Returns its slot, without the settings of its learning.
 
         Args:
@@ -174,7 +178,7 @@ class Seat:
         return Slot(agent=agent, players=players, clock="none", observe=observe)
 
     def learning(
-        self, slot: Slot, env: Any, num_steps: int | None, num_iterations: int
+        self, slot: Slot, env: Environment, num_steps: int | None, num_iterations: int
     ) -> Slot:
         """Returns its slot with learning; its agent knows the number of its updates.
 
@@ -193,13 +197,13 @@ class Seat:
         made = slot.agent.planned(trials * (env.num_outer_steps if inner else 1))
         if kind.evolves and agent.es is not None:
             return dataclasses.replace(slot, agent=made)
-        afresh = kind.evolves and made.learns and agent.learning
+        resets = kind.evolves and made.learns and agent.learning
         self_play_players, self_play_prob = self._self_play(env)
         slot = dataclasses.replace(
             slot,
             agent=made,
             clock=agent.clock if agent.learning else "none",
-            reset="trial" if afresh and agent.reset == "never" else agent.reset,
+            reset="trial" if resets and agent.reset == "never" else agent.reset,
             sampler=self._sampler(made, env.num_outer_steps),
             schedule=self._schedule(env.num_outer_steps),
             self_play_players=self_play_players,
@@ -215,7 +219,7 @@ class Seat:
         self._check_batch(slot, env, num_steps)
         return slot
 
-    def _observer(self, env: Any, params: Any) -> InTurn | None:
+    def _observer(self, env: Environment, params: PyTree) -> InTurn | None:
         """Returns the observer of the agent, None if it observes the game unchanged.
 
         Raises:
@@ -316,7 +320,9 @@ class Seat:
             )
         return HardStop(after)
 
-    def _self_play(self, env: Any) -> tuple[tuple[int, ...], FadingSelfPlay | None]:
+    def _self_play(
+        self, env: Environment
+    ) -> tuple[tuple[int, ...], FadingSelfPlay | None]:
         """Returns (players, from 0, of its self-play, the probability by trial).
 
         Raises:
@@ -338,7 +344,7 @@ class Seat:
             raise ConfigError(f"{setting}: it plays all players already")
         return others, FadingSelfPlay(agent.self_play_trials)
 
-    def _check_batch(self, slot: Slot, env: Any, num_steps: int | None) -> None:
+    def _check_batch(self, slot: Slot, env: Environment, num_steps: int | None) -> None:
         """Raises ValueError if a learner cannot split the batch of one update."""
         if not slot.learns:
             return
@@ -399,12 +405,12 @@ def run_settings(kind: RunnerKind) -> set[str]:
     return RUN_SETTINGS.keys() - ({"n_steps"} if kind.endless else set())
 
 
-def learns_within_a_trial(slot: Slot, env: Any) -> bool:
+def learns_within_a_trial(slot: Slot, env: Environment) -> bool:
     """Whether a slot learns within trials, which it does in evaluations too."""
     return slot.learns and slot.clock == "inner" and env.num_outer_steps > 1
 
 
-def evaluated(slot: Slot, env: Any, deterministic: bool) -> Slot:
+def evaluated(slot: Slot, env: Environment, deterministic: bool) -> Slot:
     """Returns a slot for an evaluation in the middle of training.
 
     A slot that learns within a trial still does so, from its current training state, or

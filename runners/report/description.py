@@ -3,11 +3,13 @@
 import dataclasses
 import inspect
 import re
-from typing import Any
 
 import numpy as np
+from jaxtyping import PyTree
 
+from paxenv.environment import Environment
 from paxenv.payoffs import describe_payoff
+from paxenv.registry import GameSpec
 from paxenv.wording import counted
 from runners.planning.game import payoff_table
 
@@ -17,7 +19,7 @@ TWO_ACTIONS = ("C, cooperate", "D, defect")
 MAX_CELLS = 36
 
 
-def description(spec: Any, env: Any, params: Any) -> list[str]:
+def description(spec: GameSpec, env: Environment, params: PyTree) -> list[str]:
     """Returns the lines that explain a game."""
     about = [] if spec.summary else introduction(type(env))
     lines = [f"{spec.id}: {spec.summary}".rstrip(": "), *about, ""]
@@ -44,7 +46,7 @@ def description(spec: Any, env: Any, params: Any) -> list[str]:
     return lines
 
 
-def introduction(described: Any) -> list[str]:
+def introduction(described: object) -> list[str]:
     """Returns the lines of a docstring before its first section."""
     text = inspect.getdoc(described) or ""
     lines = text.splitlines()
@@ -52,14 +54,14 @@ def introduction(described: Any) -> list[str]:
     return "\n".join(lines[: ends[0]] if ends else lines).strip().splitlines()
 
 
-def summary(described: Any) -> str:
+def summary(described: object) -> str:
     """Returns the first paragraph of a class's own docstring in one line, or ""."""
     own = vars(described).get("__doc__")
     paragraph = "\n".join(introduction(described) if own else []).split("\n\n")[0]
     return " ".join(paragraph.split())
 
 
-def action_names(env: Any, player: int) -> tuple[str, ...]:
+def action_names(env: Environment, player: int) -> tuple[str, ...]:
     """Returns the names of a player's actions in order, () for continuous ones."""
     named = getattr(env, "action_names", None)
     if named is not None:
@@ -70,7 +72,7 @@ def action_names(env: Any, player: int) -> tuple[str, ...]:
     return TWO_ACTIONS if int(number) == 2 else tuple(map(str, range(int(number))))
 
 
-def _actions(env: Any) -> list[str]:
+def _actions(env: Environment) -> list[str]:
     alike = all(
         env.action_space(p) == env.action_space(0) for p in range(env.num_players)
     )
@@ -86,7 +88,7 @@ def _actions(env: Any) -> list[str]:
     return lines
 
 
-def _observations(env: Any) -> list[str]:
+def _observations(env: Environment) -> list[str]:
     space = env.observation_space(0)
     named = getattr(env, "state_names", None)
     if named is None:
@@ -116,7 +118,7 @@ def _state_meaning(state: str) -> str:
     return state
 
 
-def payoff_lines(env: Any, params: Any) -> list[str]:
+def payoff_lines(env: Environment, params: PyTree) -> list[str]:
     """Returns a game's payoff cell by cell."""
     payoff = payoff_table(params)
     if payoff is None:
@@ -143,7 +145,7 @@ def _docstring_sections(game_class: type) -> dict[str, list[str]]:
     return sections
 
 
-def _numbers(params: Any) -> str:
+def _numbers(params: PyTree) -> str:
     """Returns a game's numbers as one writes them."""
     values = {f.name: getattr(params, f.name) for f in dataclasses.fields(params)}
     flat = {name: np.asarray(value).tolist() for name, value in values.items()}

@@ -13,6 +13,7 @@ import gymnasium
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import PyTree
 
 from paxenv import keys
 from paxenv.auto_reset import AutoResetWrapper
@@ -39,7 +40,7 @@ from runners.engine.rows import CURVES, FINITE, finite
 from runners.engine.statistics import EpisodeStats, summarise
 from runners.planning.plan import Plan, evaluation
 from runners.session.models import with_models
-from runners.session.runner_config import params_of
+from runners.session.runner_config import OnePlayerGame, params_of
 
 #: Most steps of an episode on the host, where the environment names no limit.
 MAX_STEPS = 100_000
@@ -122,7 +123,12 @@ class _Games(NamedTuple):
 
 
 def greedy_statistics(
-    agent: Agent, state: Any, env: Any, env_params: Any, key: jax.Array, n_episodes: int
+    agent: Agent,
+    state: PyTree,
+    env: OnePlayerGame,
+    env_params: PyTree,
+    key: jax.Array,
+    n_episodes: int,
 ) -> dict[str, float]:
     """Returns `summarise` of whole episodes of the greedy agent, as Python numbers.
 
@@ -140,9 +146,9 @@ def greedy_statistics(
 
 def play_episodes(
     agent: Agent,
-    state: Any,
-    env: Any,
-    env_params: Any,
+    state: PyTree,
+    env: OnePlayerGame,
+    env_params: PyTree,
     key: jax.Array,
     *,
     n_episodes: int,
@@ -156,12 +162,12 @@ def play_episodes(
     n_episodes = count("n_episodes", n_episodes)
     max_steps = count("max_steps", max_steps)
     # Every lane plays one trial: what opens the next one would never be seen.
-    env = env.env if isinstance(env, AutoResetWrapper) else env
-    _check_seat(agent, env)
-    env_params = params_of(env, env_params)
+    game = native(env.env if isinstance(env, AutoResetWrapper) else env)
+    _check_seat(agent, game)
+    env_params = params_of(game, env_params)
     lanes = keys.folds(keys.typed(key), n_episodes)
     episode_keys = jax.vmap(keys.episode, (0, None))(lanes, 0)
-    lineup = Lineup(env, (Slot(agent, clock="none"),), n_episodes)
+    lineup = Lineup(game, (Slot(agent, clock="none"),), n_episodes)
     batch = open_games(lineup, env_params, (state,), episode_keys, evaluates=True)
     games = _Games(batch, _no_steps(state, n_episodes), jnp.zeros((), jnp.int32))
 
@@ -249,7 +255,7 @@ def _games_with_nan(tree: Any, num_games: int) -> jax.Array:
 
 
 def play_on_host(
-    agent: Agent, state: Any, env: gymnasium.Env, key: jax.Array, n_episodes: int
+    agent: Agent, state: PyTree, env: gymnasium.Env, key: jax.Array, n_episodes: int
 ) -> EpisodeStats:
     """Plays episodes one after the other, each to its end.
 
@@ -279,7 +285,7 @@ def play_on_host(
 
 
 def _episode(
-    agent: Agent, state: Any, env: gymnasium.Env, key: jax.Array, limit: int
+    agent: Agent, state: PyTree, env: gymnasium.Env, key: jax.Array, limit: int
 ) -> tuple[float, int, bool, bool]:
     """Returns (return, length, truncated, unfinished) of one episode."""
     seed = int(jax.random.bits(jax.random.fold_in(key, limit), dtype=jnp.uint32) >> 1)
@@ -301,7 +307,7 @@ def _episode(
 
 @structure.jit("agent")
 def act_on_host(
-    agent: Agent, state: Any, obs: Any, memory: MemoryState, key: jax.Array
+    agent: Agent, state: PyTree, obs: PyTree, memory: MemoryState, key: jax.Array
 ) -> tuple[jax.Array, MemoryState]:
     """Returns (actions, memories after them) of games, whose keys are folded here."""
     scheduled = memory.replace(key=keys.folds(key, memory.hidden.shape[0]))

@@ -9,8 +9,10 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jaxtyping import PyTree
 
 from paxenv import options
+from paxenv.environment import Environment
 from paxenv_agents.agent import Agent
 from paxenv_agents.engine.lineup import Slot
 from paxenv_agents.types import TrainingState
@@ -32,7 +34,9 @@ PLACES = ("outer/agents/0/", "run/outer/agents/0/")
 logger = logging.getLogger(__name__)
 
 
-def experiment_of(agent: Agent, env: Any, num_games: int, **more: Any) -> Experiment:
+def experiment_of(
+    agent: Agent, env: Environment, num_games: int, **more: Any
+) -> Experiment:
     """Returns the endless play of a learner in games of one player.
 
     Args:
@@ -52,7 +56,7 @@ def experiment_of(agent: Agent, env: Any, num_games: int, **more: Any) -> Experi
 
 
 def shown(
-    agent: Agent, env: Any, total: int, *, asked: bool
+    agent: Agent, env: Environment, total: int, *, asked: bool
 ) -> contextlib.AbstractContextManager[progress.Line]:
     """Shows a line of progress, as `progress.shown`."""
     game = getattr(env, "name", type(env).__name__)
@@ -169,7 +173,7 @@ class LearnerSettings:
             program.set_agents({0: settings.with_rates(learner, self.agent, changes)})
 
 
-def saved_params(path: Path, params: Any) -> Any:
+def saved_params(path: Path, params: PyTree) -> PyTree:
     """Returns the parameters in a checkpoint of one learner in one seed.
 
     Args:

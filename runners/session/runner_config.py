@@ -7,14 +7,20 @@ from typing import Any
 
 import gymnasium
 import numpy as np
+from jaxtyping import PyTree
 
 import paxenv
 from paxenv.auto_reset import AutoResetWrapper
-from paxenv.environment import native
+from paxenv.environment import Environment, native
 from paxenv.options import Count, Natural, check, documented, option
 from paxenv.paths import local_path
-from paxenv.single_player import SinglePlayerParams
+from paxenv.single_player import SinglePlayer, SinglePlayerParams
 from runners.storage.places import not_empty
+
+#: A native game of one player, with or without the wrapper that resets it.
+OnePlayerGame = Environment | SinglePlayer | AutoResetWrapper
+#: Such a game, its id, or a pair of one of these and its numbers.
+GameLike = OnePlayerGame | str | tuple[OnePlayerGame | str, PyTree]
 
 
 @documented
@@ -102,7 +108,7 @@ class RunnerConfig:
             )
 
 
-def game_of(env: Any) -> Any:
+def game_of(env: OnePlayerGame) -> Environment:
     """Returns the one-player game, without the wrapper that resets it.
 
     The engine opens the next episode by itself, by the same keys.
@@ -119,7 +125,7 @@ def game_of(env: Any) -> Any:
     return game
 
 
-def game_and_params(env: Any, params: Any = None) -> tuple[Any, Any]:
+def game_and_params(env: GameLike, params: PyTree = None) -> tuple[Environment, PyTree]:
     """Returns (game of one player, its numbers).
 
     Args:
@@ -133,13 +139,12 @@ def game_and_params(env: Any, params: Any = None) -> tuple[Any, Any]:
         env, own = env
         params = own if params is None else params
     if isinstance(env, str):
-        env, own = paxenv.make(env)
-        params = own if params is None else params
+        return game_and_params(paxenv.make(env), params)
     game = game_of(env)
     return game, params_of(game, params)
 
 
-def params_of(game: Any, params: Any) -> Any:
+def params_of(game: Environment, params: PyTree) -> PyTree:
     """Returns the game's numbers; None stands for its own.
 
     Raises:
@@ -181,7 +186,7 @@ def num_games(own: int | None, config: RunnerConfig) -> int:
 
 
 def check_spaces(
-    game: Any,
+    game: Environment,
     obs_shape: Sequence[int] | None = None,
     n_actions: int | None = None,
     action_dim: int | None = None,

@@ -7,7 +7,7 @@ import jax
 import numpy as np
 
 from runners.config import ConfigError, as_dict
-from runners.engine.experiment import with_outer_begun
+from runners.engine.experiment import init_outer
 from runners.engine.joined_rows import JoinedRows
 from runners.engine.program import (
     CompiledProgram,
@@ -48,7 +48,7 @@ def program_of(plan: Plan) -> CompiledProgram:
         raise ConfigError(str(error)) from error
     if plan.evolves and any(agent.model_path for agent in config.agents):
         # A search begins where the weights are.
-        state = jax.vmap(functools.partial(with_outer_begun, plan.experiment))(state)
+        state = jax.vmap(functools.partial(init_outer, plan.experiment))(state)
     return CompiledProgram(plan.experiment, state)
 
 
@@ -92,8 +92,8 @@ class Training:
             NonFiniteError: If it diverged. What had been saved before stays.
         """
         config, per_iteration = self.plan.config, self.plan.steps_per_iteration
-        begun = position(self.plan, self.program) if self._goes_on else None
-        with open_metrics_log(config, self.run_dir, begun) as log:
+        resume_from = position(self.plan, self.program) if self._goes_on else None
+        with open_metrics_log(config, self.run_dir, resume_from) as log:
             self.session.flush = log.flush
             with self.store:
                 self.session.run(
@@ -153,13 +153,13 @@ class Training:
         per_iteration = self.plan.steps_per_iteration
         rate = chunk.length * per_iteration / chunk.taken
         times = {"time/seconds": round(chunk.seconds, 3), "time/steps_per_second": rate}
-        begun = 0
+        start = 0
         for i in range(1, chunk.length + 1):
             iteration = chunk.first + i
             due = is_due(self.plan, iteration)
             if due or i == chunk.length:
-                self._rows.add({n: x[:, begun:i] for n, x in chunk.rows.items()})
-                begun = i
+                self._rows.add({n: x[:, start:i] for n, x in chunk.rows.items()})
+                start = i
             if due:
                 row = self._rows.take()
                 log.log(iteration * per_iteration, iteration, {**row, **times})

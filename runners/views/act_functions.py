@@ -6,12 +6,14 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jaxtyping import PyTree
 
 from paxenv_agents import structure
 from paxenv_agents.agent import Agent
 from paxenv_agents.types import MemoryState
 from runners.engine.statistics import EvalMetrics, summarise
 from runners.session.evaluation import play_episodes
+from runners.session.runner_config import OnePlayerGame
 
 #: `(agent_state, obs) -> action` of one game.
 ActFn = Callable[[Any, Any], Any]
@@ -90,7 +92,7 @@ class FunctionAgent(Agent):
         return jnp.asarray(action), state, memory
 
 
-def as_agent(act_fn: ActFn | KeyedActFn | AgentActFn, env: Any) -> Agent:
+def as_agent(act_fn: ActFn | KeyedActFn | AgentActFn, env: OnePlayerGame) -> Agent:
     """Returns the agent that plays the only seat of `env` by `act_fn`."""
     if isinstance(act_fn, AgentActFn):
         return act_fn.agent
@@ -99,9 +101,9 @@ def as_agent(act_fn: ActFn | KeyedActFn | AgentActFn, env: Any) -> Agent:
 
 def evaluate(
     act_fn: ActFn | KeyedActFn | AgentActFn,
-    agent_state: Any,
-    env: Any,
-    env_params: Any,
+    agent_state: PyTree,
+    env: OnePlayerGame,
+    env_params: PyTree,
     *,
     n_episodes: int,
     max_steps: int,
@@ -137,9 +139,9 @@ jit_evaluate = structure.jit("act_fn", "env", "n_episodes", "max_steps")(evaluat
 
 def evaluate_agent(
     agent: Agent,
-    state: Any,
-    env: Any,
-    env_params: Any,
+    state: PyTree,
+    env: OnePlayerGame,
+    env_params: PyTree,
     key: jax.Array,
     n_episodes: int,
     max_steps: int,

@@ -8,13 +8,16 @@ from typing import Any, NamedTuple, Self
 import jax
 import jax.numpy as jnp
 from jax.sharding import Mesh
+from jaxtyping import PyTree
 
 from paxenv_agents.learners.dqn import DQN, DQNConfig
 from paxenv_agents.learners.ppo import PPO, PPOConfig
 from paxenv_agents.learners.sac import SAC, SACConfig
+from paxenv_agents.types import TrainingState
 from runners.engine.devices import get_num_devices, replicate
 from runners.engine.placement import make_mesh
 from runners.session.runner_config import (
+    OnePlayerGame,
     RunnerConfig,
     check_spaces,
     game_of,
@@ -36,9 +39,9 @@ class PPOTrainState(NamedTuple):
         rng: The key of the outer loop.
     """
 
-    agent_state: Any
-    env_obs: Any
-    env_state: Any
+    agent_state: TrainingState
+    env_obs: PyTree
+    env_state: PyTree
     rng: jax.Array
 
 
@@ -100,7 +103,7 @@ class DQNTrainResult(NamedTuple):
         metrics_log: One dict for each logged row and each evaluation, with its `step`.
     """
 
-    agent_state: Any
+    agent_state: TrainingState
     episode_returns: list[float]
     metrics_log: list[dict[str, Any]]
 
@@ -108,7 +111,7 @@ class DQNTrainResult(NamedTuple):
 class SACTrainResult(NamedTuple):
     """The result of a SAC training; fields as in `DQNTrainResult`."""
 
-    agent_state: Any
+    agent_state: TrainingState
     episode_returns: list[float]
     metrics_log: list[dict[str, Any]]
 
@@ -128,8 +131,8 @@ Place = RunDir | str | os.PathLike[str]
 
 
 def train_ppo(
-    env: Any,
-    env_params: Any,
+    env: OnePlayerGame,
+    env_params: PyTree,
     *,
     ppo_config: PPOConfig,
     runner_config: RunnerConfig,
@@ -173,8 +176,8 @@ def train_ppo(
 
 
 def train_ppo_multigpu(
-    env: Any,
-    env_params: Any,
+    env: OnePlayerGame,
+    env_params: PyTree,
     *,
     ppo_config: PPOConfig,
     runner_config: RunnerConfig,
@@ -233,8 +236,8 @@ def train_ppo_multigpu(
 
 
 def train_dqn(
-    env: Any,
-    env_params: Any,
+    env: OnePlayerGame,
+    env_params: PyTree,
     *,
     dqn_config: DQNConfig,
     runner_config: RunnerConfig,
@@ -277,8 +280,8 @@ def train_dqn(
 
 
 def train_sac(
-    env: Any,
-    env_params: Any,
+    env: OnePlayerGame,
+    env_params: PyTree,
     *,
     sac_config: SACConfig,
     runner_config: RunnerConfig,
@@ -312,8 +315,8 @@ def train_sac(
 
 def _trained(
     agent_class: Any,
-    env: Any,
-    env_params: Any,
+    env: OnePlayerGame,
+    env_params: PyTree,
     config: Any,
     runner_config: RunnerConfig,
     run_dir: Place | None,

@@ -10,7 +10,10 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax.sharding import Mesh
+from jaxtyping import PyTree
 
+from paxenv.environment import Environment
 from paxenv.paths import local_path
 from paxenv_agents.agent import Agent
 from paxenv_agents.types import TrainingState
@@ -81,11 +84,11 @@ class Trainer:
     """
 
     agent: Agent
-    env: Any
-    env_params: Any
+    env: Environment
+    env_params: PyTree
     config: RunnerConfig
     games: int
-    mesh: Any = None
+    mesh: Mesh | None = None
     run_dir: RunDir | None = None
     buffer: str = "device"
     callback: Callback | None = None

@@ -31,7 +31,7 @@ class OnPolicyLog:
         self._folder = folder
         self._sinks: list[Sink] = []
         self._resume_from: Position | None = None
-        self._begun = False
+        self._started = False
 
     def write(self, position: Position, metrics: Mapping[str, float]) -> None:
         """Writes a row of metrics, which `flush` hands to the file system."""
@@ -45,7 +45,7 @@ class OnPolicyLog:
             Whether the files hold the row of the position's iteration.
         """
         self.close()
-        self._resume_from, self._begun = position, True
+        self._resume_from, self._started = position, True
         path = None if self._folder is None else self._folder / ROWS
         if path is None or not path.is_file():
             return False
@@ -71,9 +71,9 @@ class OnPolicyLog:
             return self._sinks
         self._folder.mkdir(parents=True, exist_ok=True)
         start, self._resume_from = self._resume_from, None
-        if not self._begun:
+        if not self._started:
             _put_aside(self._folder)
-        self._begun = True
+        self._started = True
         self._sinks = [
             JsonLines(self._folder / ROWS, resume_from=start),
             TensorBoard(self._folder, resume_from=start, copies_vs_iteration=True),

@@ -8,7 +8,14 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
+import gymnasium
+from flax import linen as nn
+from gymnasium.vector import VectorEnv
+from jaxtyping import PyTree
+
 from paxenv.paths import local_path
+from paxenv_agents.agent import Agent
+from paxenv_agents.types import TrainingState
 from runners.engine.program import Rows
 from runners.session.loop import Chunk, Interval, Task, check_non_finite
 from runners.session.one_learner import (
@@ -18,6 +25,7 @@ from runners.session.one_learner import (
     with_hyper,
 )
 from runners.session.progress import Line
+from runners.session.runner_config import GameLike
 from runners.session.session import Session
 from runners.storage.checkpoints.settings import settings_of
 from runners.storage.checkpoints.store import CheckpointStore
@@ -82,10 +90,10 @@ class OnPolicyRunner:
 
     def __init__(
         self,
-        env: Any,
+        env: GameLike | gymnasium.Env | VectorEnv,
         algorithm: str = "ppo",
-        actor_class: Any = None,
-        critic_class: Any = None,
+        actor_class: type[nn.Module] | None = None,
+        critic_class: type[nn.Module] | None = None,
         actor_cfg: dict[str, Any] | None = None,
         critic_cfg: dict[str, Any] | None = None,
         log_dir: str | os.PathLike[str] | None = None,
@@ -94,14 +102,14 @@ class OnPolicyRunner:
         log_interval: int = 10,
         save_interval: int = 100,
         log_reward_components: bool = True,
-        agent: Any = None,
+        agent: Agent | None = None,
         cfg: Any = None,
         *,
-        env_params: Any = None,
+        env_params: PyTree = None,
         num_envs: int | None = None,
         seed: int = 0,
         on_callback_error: str = "raise",
-        eval_env: Any = None,
+        eval_env: GameLike | gymnasium.Env | None = None,
         non_finite: str = "stop",
         progress: bool = True,
     ) -> None:
@@ -204,12 +212,12 @@ class OnPolicyRunner:
         return self.program.env_steps
 
     @property
-    def agent(self) -> Any:
+    def agent(self) -> Agent:
         """The learner; its training state is `state`."""
         return self.program.agent
 
     @property
-    def state(self) -> Any:
+    def state(self) -> TrainingState:
         """The agent's training state: parameters, optimiser, key, hyperparameters."""
         return self.program.learner
 
@@ -381,7 +389,9 @@ class OnPolicyRunner:
         return {**self.metrics.take_row(), **times}
 
     @_alone
-    def eval(self, num_episodes: int = 10, *, env: Any = None) -> dict[str, float]:
+    def eval(
+        self, num_episodes: int = 10, *, env: GameLike | gymnasium.Env | None = None
+    ) -> dict[str, float]:
         """Returns statistics of whole greedy episodes, and logs them.
 
         Training is not affected. If there is a folder for checkpoints and the mean is

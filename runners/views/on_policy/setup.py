@@ -19,6 +19,7 @@ from gymnasium.vector import (
     VectorObservationWrapper,
     VectorWrapper,
 )
+from jaxtyping import PyTree
 
 from paxenv import options
 from paxenv.wording import counted
@@ -36,7 +37,7 @@ from runners.engine.statistics import summarise
 from runners.session.evaluation import greedy_statistics, play_on_host
 from runners.session.host_play import HostProgram, as_vector_env
 from runners.session.one_learner import experiment_of
-from runners.session.runner_config import check_made_for, game_and_params
+from runners.session.runner_config import GameLike, check_made_for, game_and_params
 from runners.storage.checkpoints import files
 from runners.storage.checkpoints.files import NoCheckpointError, find_checkpoint
 from runners.storage.checkpoints.store import CheckpointStore
@@ -63,7 +64,9 @@ def register_algorithm(name: str, agent_class: Any, config_class: Any) -> None:
     _ALGORITHMS[name.lower()] = (agent_class, config_class)
 
 
-def make_game(env: Any, params: Any = None) -> tuple[Any, Any]:
+def make_game(
+    env: GameLike | gymnasium.Env | VectorEnv, params: PyTree = None
+) -> tuple[Any, Any]:
     """Returns (game of one player, its numbers), or (vector environment, None).
 
     Args:

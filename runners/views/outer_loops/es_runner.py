@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import struct
+from jaxtyping import PyTree
 
 from paxenv.missing import flagged, on_host
 from paxenv_agents.agent import Agent
@@ -22,6 +23,7 @@ from runners.search.search import Search, SearchState
 from runners.search.space import SearchSpace, Solution, make_space
 from runners.search.unit_search import UnitSearch, make_search
 from runners.session.loop import Chunk
+from runners.session.runner_config import GameLike
 from runners.session.session import Session
 from runners.views.outer_loops.handle import AgentHandle, as_statistics
 from runners.views.outer_loops.individuals import (
@@ -283,8 +285,8 @@ class ESRunner(OuterRunner):
     def __init__(
         self,
         agent: Agent | str,
-        env: Any,
-        env_params: Any = None,
+        env: GameLike,
+        env_params: PyTree = None,
         config: ESConfig | None = None,
         *,
         hooks: Sequence[Hook] = (),

@@ -7,8 +7,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import PyTree
 
 from paxenv import missing
+from paxenv.environment import Environment
 from paxenv_agents import structure
 from paxenv_agents.agent import Agent
 from paxenv_agents.types import MemoryState, Sample, Stats, TrainingState
@@ -22,6 +24,7 @@ from runners.search.outer_options import OuterConfig
 from runners.session.loop import Chunk, Interval, Task
 from runners.session.one_learner import with_hyper
 from runners.session.runner_config import (
+    OnePlayerGame,
     RunnerConfig,
     check_made_for,
     game_of,
@@ -51,8 +54,8 @@ class AgentHandle(Program):
     def __init__(
         self,
         agent: Agent,
-        env: Any,
-        env_params: Any,
+        env: OnePlayerGame,
+        env_params: PyTree,
         config: OuterConfig,
         key: jax.Array,
         hooks: tuple[Hook, ...] = (),
@@ -80,7 +83,9 @@ class AgentHandle(Program):
         self._agent = agent
         self.loop = self._make_loop(agent, game_of(env))
         carried = tuple(hook.init() for hook in self._hooks)
-        self.state = self._begun(inner_loop.fresh_learner(self.loop, key), carried)
+        self.state = self._begin_inner(
+            inner_loop.fresh_learner(self.loop, key), carried
+        )
         self.session = Session(self, parts={"rows": self.rows})
 
     # Its parts.
@@ -96,7 +101,7 @@ class AgentHandle(Program):
         return self._agent
 
     @property
-    def env(self) -> Any:
+    def env(self) -> Environment:
         """The game."""
         return self.loop.experiment.env
 
@@ -111,12 +116,12 @@ class AgentHandle(Program):
         self.state = self.state.with_learner(jax.tree.map(jnp.copy, learner))
 
     @property
-    def params(self) -> Any:
+    def params(self) -> PyTree:
         """The learner's parameters; assigning others copies them."""
         return self.state.learner.params
 
     @params.setter
-    def params(self, params: Any) -> None:
+    def params(self, params: PyTree) -> None:
         self.training_state = self.state.learner.replace(params=params)
 
     @property
@@ -172,7 +177,7 @@ class AgentHandle(Program):
         else:
             raise ValueError("parameters are set by `params`, not by set_hyperparam")
 
-    def set_env(self, env: Any, env_params: Any = None) -> None:
+    def set_env(self, env: OnePlayerGame, env_params: PyTree = None) -> None:
         """Continues in another game of the same spaces, or with other numbers.
 
         The games are opened anew; the agent stays unchanged.
@@ -186,7 +191,7 @@ class AgentHandle(Program):
         self.rows = JoinedRows(game)
         self.session.parts = {**self.session.parts, "rows": self.rows}
         self.env_params = params_of(game, env_params)
-        self.state = self._begun(self.state.learner, self.state.hooks)
+        self.state = self._begin_inner(self.state.learner, self.state.hooks)
 
     def restart(self, learner: TrainingState, env_steps: int | None = None) -> None:
         """Begins another inner loop: new games, from a given training state.
@@ -195,7 +200,7 @@ class AgentHandle(Program):
             learner: The training state.
             env_steps: The new count of environment steps; None: the present one.
         """
-        self.state = self._begun(learner, self.state.hooks)
+        self.state = self._begin_inner(learner, self.state.hooks)
         self._env_steps = self._env_steps if env_steps is None else env_steps
 
     def train(
@@ -298,12 +303,14 @@ class AgentHandle(Program):
 
     # Private parts.
 
-    def _make_loop(self, agent: Agent, game: Any) -> InnerLoop:
+    def _make_loop(self, agent: Agent, game: Environment) -> InnerLoop:
         return inner_loop.make_loop(
             agent, game, self.config, self.num_envs, self._hooks
         )
 
-    def _begun(self, learner: TrainingState, carried: tuple[Any, ...]) -> InnerState:
+    def _begin_inner(
+        self, learner: TrainingState, carried: tuple[Any, ...]
+    ) -> InnerState:
         key = jax.random.fold_in(
             jax.random.fold_in(self._key, tags.LANES), self._visits
         )
@@ -325,7 +332,7 @@ class AgentHandle(Program):
             )
             hyper = {n: old.hyper.get(n, x) for n, x in learner.hyper.items()}
             learner = learner.replace(hyper=hyper)
-        self.state = self._begun(learner, self.state.hooks)
+        self.state = self._begin_inner(learner, self.state.hooks)
 
     # State for checkpoints.
 

@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 from flax import struct
 
+from paxenv.environment import Environment
 from paxenv.missing import Flagged, flagged, restored
 from paxenv_agents import structure
 from paxenv_agents.agent import Agent
@@ -135,7 +136,7 @@ class InnerLoop:
 
 def make_loop(
     agent: Agent,
-    env: Any,
+    env: Environment,
     config: OuterConfig,
     num_envs: int,
     hooks: tuple[Hook, ...] = (),

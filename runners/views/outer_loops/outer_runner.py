@@ -2,13 +2,15 @@
 
 import abc
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import PyTree
 
+from paxenv.environment import Environment
 from paxenv_agents.agent import Agent
 from paxenv_agents.registry import make_agent
 from paxenv_agents.types import TrainingState
@@ -17,7 +19,7 @@ from runners.search.outer_options import OuterConfig
 from runners.session.loop import Task
 from runners.session.one_learner import shown
 from runners.session.progress import Line
-from runners.session.runner_config import game_and_params
+from runners.session.runner_config import GameLike, game_and_params
 from runners.views.outer_loops.handle import AgentHandle, OnRow
 from runners.views.outer_loops.inner_loop import Hook
 
@@ -84,8 +86,8 @@ class OuterRunner(abc.ABC):
     def __init__(
         self,
         agent: Agent | str,
-        env: Any,
-        env_params: Any = None,
+        env: GameLike,
+        env_params: PyTree = None,
         config: OuterConfig | None = None,
         *,
         hooks: Sequence[Hook] = (),
@@ -106,8 +108,8 @@ class OuterRunner(abc.ABC):
         Raises:
             ValueError: If the arguments do not fit together.
         """
-        env, env_params = _game(env, env_params)
-        made = make_agent(agent, env) if isinstance(agent, str) else agent
+        game, numbers = _game(env, env_params)
+        made = make_agent(agent, game) if isinstance(agent, str) else agent
         if not made.learns:
             raise ValueError(
                 f"{type(made).__name__} does not learn: an outer loop needs a learner"
@@ -120,7 +122,7 @@ class OuterRunner(abc.ABC):
             )
         (self.key,) = run_keys(self.config.seed)
         self.agent = AgentHandle(
-            made, env, env_params, self.config, self.key, tuple(hooks)
+            made, game, numbers, self.config, self.key, tuple(hooks)
         )
         self.turn = Turn()
         self.session = self.agent.session
@@ -144,7 +146,7 @@ class OuterRunner(abc.ABC):
         """Gives the agent another training state, before the first iteration."""
         self.agent.training_state = learner
 
-    def train(self, num_steps: int, env: Any = None) -> dict[str, Any]:
+    def train(self, num_steps: int, env: GameLike | None = None) -> dict[str, Any]:
         """Trains the agent and returns its results, as `AgentHandle.train`.
 
         Args:
@@ -166,14 +168,14 @@ class OuterRunner(abc.ABC):
         """
         return self.agent.evaluate()
 
-    def snapshot(self) -> Any:
+    def snapshot(self) -> dict[str, PyTree]:
         """Returns everything that `run` changes, a pytree of arrays."""
         return {
             "program": self.session.program.arrays(),
             "turn": np.int64(self.turn.began),
         }
 
-    def restore(self, snapshot: Any) -> None:
+    def restore(self, snapshot: Mapping[str, PyTree]) -> None:
         """Continues from a snapshot: `run` then ends as without an interruption."""
         self.session.program.restore(snapshot["program"], {})
         self.turn.load(int(snapshot["turn"]))
@@ -201,7 +203,7 @@ class OuterRunner(abc.ABC):
             self.on_row(iteration, env_steps, metrics)
 
 
-def _game(env: Any, env_params: Any = None) -> tuple[Any, Any]:
+def _game(env: GameLike, env_params: PyTree = None) -> tuple[Environment, PyTree]:
     game, params = game_and_params(env, env_params)
     return game, jax.tree.map(jnp.asarray, params)
 
