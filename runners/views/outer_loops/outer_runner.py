@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from paxenv_agents.agent import Agent
-from paxenv_agents.registry import make_agent
+from paxenv_agents.registry import check_agent, make_agent
 from paxenv_agents.types import TrainingState
 from runners.engine.program import run_keys
 from runners.search.outer_options import OuterConfig
@@ -108,6 +108,7 @@ class OuterRunner(abc.ABC):
         """
         env, env_params = _game(env, env_params)
         made = make_agent(agent, env) if isinstance(agent, str) else agent
+        check_agent(made, names=True)
         if not made.learns:
             raise ValueError(
                 f"{type(made).__name__} does not learn: an outer loop needs a learner"
@@ -115,9 +116,12 @@ class OuterRunner(abc.ABC):
         self.config = self.config_class() if config is None else config
         if not isinstance(self.config, self.config_class):
             raise ValueError(
-                f"{type(self).__name__} takes a {self.config_class.__name__}, got "
-                f"{type(self.config).__name__}"
+                f"config of {type(self).__name__} must be of the class "
+                f"{self.config_class.__name__}, got {self.config!r}"
             )
+        for hook in hooks:
+            if not isinstance(hook, Hook):
+                raise ValueError(f"hooks must be of the class Hook, got {hook!r}")
         (self.key,) = run_keys(self.config.seed)
         self.agent = AgentHandle(
             made, env, env_params, self.config, self.key, tuple(hooks)
