@@ -213,7 +213,7 @@ def resume(run_dir: str, which: str, as_json: bool) -> None:
     from runners.launch import resume_plan
     from runners.storage.checkpoints.store import CheckpointError
 
-    step = int(which) if which.isdigit() else which
+    step = int(which) if which.isdecimal() else which
     with (
         user_errors(CheckpointError),
         ProgressObserver(plan) as observer,
