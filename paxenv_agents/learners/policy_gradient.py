@@ -510,6 +510,7 @@ def _make(module_class: Any, *options: Mapping[str, Any] | None) -> nn.Module:
             f"{module_class!r}"
         )
     merged = {name: x for given in options for name, x in (given or {}).items()}
-    return module_class(
+    module: Any = module_class(
         **{n: tuple(x) if isinstance(x, list) else x for n, x in merged.items()}
     )
+    return module
