@@ -13,6 +13,8 @@ def local_path(place: str | os.PathLike[str]) -> Path:
     Raises:
         TypeError: If it is neither a text nor a path.
     """
+    if not isinstance(place, str | os.PathLike):
+        raise TypeError(f"a folder or a file must be a text or a path, got {place!r}")
     return Path(place).expanduser()
 
 

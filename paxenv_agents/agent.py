@@ -27,6 +27,26 @@ from paxenv_agents.types import (
     TrainingState,
 )
 
+
+class WrongConfigError(ValueError):
+    """What was given as an agent's options is nothing of this kind.
+
+    Attributes:
+        takes: What the agent takes.
+        config: What it was given.
+    """
+
+    def __init__(self, agent: str, takes: str, config: Any) -> None:
+        self.takes, self.config = takes, config
+        got = repr(config)
+        if any(isinstance(x, jax.Array | np.ndarray) for x in jax.tree.leaves(config)):
+            got = (
+                f"arrays in {type(config).__name__}: numbers of a game belong to those "
+                "who play it, an agent is made without them"
+            )
+        super().__init__(f"{agent} takes a {takes}, got {got}")
+
+
 #: Where an agent sits: a native game, as it is or wrapped, or a plain or vector
 #: environment of Gymnasium.
 Game = Environment | SinglePlayer | AutoResetWrapper | gymnasium.Env | VectorEnv
@@ -219,9 +239,7 @@ class Agent(metaclass=AgentType):
             ValueError: If `config` is nothing of this kind.
         """
         if not isinstance(config, Mapping | None):
-            raise ValueError(
-                f"{cls.__name__} takes a mapping of options by name, got {config!r}"
-            )
+            raise WrongConfigError(cls.__name__, "mapping of options by name", config)
         return {**(config or {}), **options}
 
     @classmethod

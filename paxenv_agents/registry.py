@@ -91,6 +91,10 @@ def find(name: str) -> AgentSpec:
     Raises:
         UnknownAgentError: If there is none; names the closest ones.
     """
+    if not isinstance(name, str):
+        raise UnknownAgentError(
+            f"the name of an agent must be a text such as 'PPO', got {name!r}"
+        )
     if name in _AGENTS:
         return _AGENTS[name]
     near = closest(name, list(_AGENTS))
@@ -126,7 +130,7 @@ def make_agent(name: str, env: "Game", player: int = 0, **config: Any) -> "Agent
         MissingOptionsError: If one that it needs is missing.
         ValueError: If an option is refused.
     """
-    from paxenv_agents.agent import seated
+    from paxenv_agents.agent import WrongConfigError, seated
 
     spec, game = find(name), seated(env)
     made_by = spec.load()
@@ -137,12 +141,37 @@ def make_agent(name: str, env: "Game", player: int = 0, **config: Any) -> "Agent
         if wrong is None:
             raise
         raise wrong from error
+    except WrongConfigError as error:
+        # A name may stand for a class of another name.
+        raise WrongConfigError(name, error.takes, error.config) from None
     except PairingError as error:
         able = ", ".join(playable(game, player))
         raise PairingError(
             f"{name} cannot play as player {player + 1} of {game.name}: {error}. "
             f"Agents that can: {able}"
         ) from error
+
+
+def check_agent(agent: object, names: bool = False) -> None:
+    """Raises ValueError for what is no agent; the message says how one is made.
+
+    Args:
+        agent: The argument `agent` of a function.
+        names: Whether that function takes registered names too.
+    """
+    from paxenv_agents.agent import Agent
+
+    if isinstance(agent, Agent):
+        return
+    wanted = "an agent or a registered name" if names else "an agent"
+    got = repr(agent)
+    if isinstance(agent, str):
+        got = f"{agent!r}; make_agent({agent!r}, env) makes one"
+    elif isinstance(agent, NamedAgent):
+        got = f"what makes one: write {agent.name}.from_env(env)"
+    elif isinstance(agent, type) and issubclass(agent, Agent):
+        got = f"a class that makes one: write {agent.__name__}.from_env(env)"
+    raise ValueError(f"agent must be {wanted}, got {got}")
 
 
 def named(name: str) -> "type[Agent] | NamedAgent":

@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, Int, Key, PyTree
 
 from paxenv import keys
 from paxenv.options import with_overrides
-from paxenv_agents.agent import Agent
+from paxenv_agents.agent import Agent, WrongConfigError
 from paxenv_agents.ops import policy_gradient
 from paxenv_agents.types import Hyperparameters, KeyLike, MemoryState, TrainingState
 
@@ -56,9 +56,8 @@ class Learner(Agent):
     def check_config(cls, config: Any) -> None:
         """Raises ValueError if the options are those of another learner."""
         if not isinstance(config, cls.config_class):
-            raise ValueError(
-                f"{cls.__name__} takes a {cls.config_class.__name__}, got {config!r}"
-            )
+            takes = cls.config_class.__name__
+            raise WrongConfigError(cls.__name__, takes, config)
 
     @classmethod
     def fields_of(cls, config: Any, options: dict[str, Any]) -> dict[str, Any]:

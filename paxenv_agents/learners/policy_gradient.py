@@ -504,7 +504,13 @@ def _of_batch(values: jax.Array, batch: Batch) -> Stats:
 
 def _make(module_class: Any, *options: Mapping[str, Any] | None) -> nn.Module:
     """Returns a module made with options; the last ones win, lists become tuples."""
+    if not callable(module_class):
+        raise ValueError(
+            "actor_class and critic_class must be classes of Flax modules, got "
+            f"{module_class!r}"
+        )
     merged = {name: x for given in options for name, x in (given or {}).items()}
-    return module_class(
+    module: Any = module_class(
         **{n: tuple(x) if isinstance(x, list) else x for n, x in merged.items()}
     )
+    return module

@@ -128,7 +128,7 @@ def _user_errors() -> Iterator[None]:
 
 
 def _which(word: str) -> int | str:
-    return int(word) if word.isdigit() else word
+    return int(word) if word.isdecimal() else word
 
 
 def _rows(folder: Path, latest: Path) -> list[dict[str, Any]]:

@@ -173,7 +173,7 @@ def _read_action(match: Match, reader: Any, show: Callable[[str], Any]) -> int |
 
 def read_action(word: str, names: Sequence[str]) -> int | None:
     """Returns the action that a word means: its number, its name or how that begins."""
-    if word.isdigit():
+    if word.isdecimal():
         return int(word) if int(word) < len(names) else None
     folded = [name.lower() for name in names]
     matches = [

@@ -211,7 +211,7 @@ def resume(run_dir: str, which: str, as_json: bool) -> None:
     if status == "finished":
         _say_finished(run)
         return
-    step = int(which) if which.isdigit() else which
+    step = int(which) if which.isdecimal() else which
     with (
         user_errors(CheckpointError),
         ProgressObserver(plan) as observer,

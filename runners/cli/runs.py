@@ -25,6 +25,7 @@ def runs_group() -> None:
 
 
 @runs_group.command("ls")
+@click.argument("folder", required=False, metavar="")
 @EXP_DIR
 @click.option("--experiment", metavar="NAME", help="Only this experiment or family.")
 @click.option("--group", metavar="NAME", help="Only runs of this group.")
@@ -32,7 +33,7 @@ def runs_group() -> None:
 @click.option("--name", metavar="NAME", help="Only runs of this name.")
 @click.option("--status", metavar="STATUS", help="Only runs of this status.")
 @AS_JSON
-def ls(exp_dir: str, as_json: bool, **filters: str | None) -> None:
+def ls(folder: str | None, exp_dir: str, as_json: bool, **filters: str | None) -> None:
     """List runs, oldest first.
 
     STATUS is running, finished, interrupted, failed or killed.
@@ -40,6 +41,8 @@ def ls(exp_dir: str, as_json: bool, **filters: str | None) -> None:
     from runners.report.overview import overviews
     from runners.storage.run_dir import STATUSES, find_runs
 
+    if folder is not None:
+        raise click.UsageError(f"a folder is named by --exp-dir {folder}")
     status = filters["status"]
     if status is not None and status not in STATUSES:
         raise click.BadParameter(
@@ -49,7 +52,7 @@ def ls(exp_dir: str, as_json: bool, **filters: str | None) -> None:
     if as_json:
         click.echo(json.dumps([dataclasses.asdict(row) for row in rows], indent=2))
     elif not rows:
-        click.echo(f"no runs under {exp_dir}")
+        click.echo(f"no runs under {exp_dir}; --exp-dir DIR looks in another folder")
     else:
         _print_table(rows, exp_dir)
 

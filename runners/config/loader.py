@@ -43,7 +43,7 @@ class Document(NamedTuple):
 
 
 def load(
-    words: Sequence[str] = (),
+    words: str | Sequence[str] = (),
     *,
     config_file: str | Path | Sequence[str | Path] | None = None,
     options: Mapping[str, Any] | None = None,
@@ -56,16 +56,21 @@ def load(
     for, that game's own defaults.
 
     Args:
-        words: `[EXPERIMENT] [KEY=VALUE ...]`.
+        words: `[EXPERIMENT] [KEY=VALUE ...]`; a text is one word.
         config_file: A YAML file, or several, later ones on top.
         options: Settings by key, `None` for those not given.
 
     Raises:
         ConfigError: If anything is unknown or does not fit.
     """
-    experiment, command = _command(words, options or {})
+    if isinstance(words, str):
+        words = (words,)
     if isinstance(config_file, str | Path):
         config_file = (config_file,)
+    _check_each("words", words, str)
+    _check_each("config_file", config_file or (), str | Path)
+    _check_each("options", options or {}, str)
+    experiment, command = _command(words, options or {})
     documents: list[Document] = []
     if experiment is not None:
         documents = [_experiment(experiment)]
@@ -77,6 +82,14 @@ def load(
     if not config_file and experiment is None:
         whole = nobody_asked(documents[0].says, whole)
     return build(whole)
+
+
+def _check_each(argument: str, values: Any, kind: Any) -> None:
+    """Raises ConfigError for the first value, or key, that is not of a type."""
+    what = "a text" if kind is str else "a text or a path"
+    for value in values if isinstance(values, Sequence | Mapping) else (values,):
+        if not isinstance(value, kind):
+            raise ConfigError(f"each of {argument} must be {what}, got {value!r}")
 
 
 def load_on_run(

@@ -43,6 +43,11 @@ class ConfigError(ValueError):
     """A mistake in a config, an override or an option; the message names the fix."""
 
 
+def _check_type(name: str, value: object, kind: Any, claim: str) -> None:
+    if not isinstance(value, kind):
+        raise ConfigError(f"{name} must be {claim}, got {value!r}")
+
+
 #: The heights of layers; the setting of the highest layer wins.
 HEIGHTS = {"default": 0, "experiment": 1, "run": 1, "file": 2, "word": 3, "option": 3}
 
@@ -101,6 +106,10 @@ class EnvConfig:
     options: Mapping[str, Any] = option(
         help="Keyword arguments of `paxenv.make`.", factory=dict
     )
+
+    def __post_init__(self) -> None:
+        _check_type("env.id", self.id, str, "a text")
+        _check_type("env.options", self.options, Mapping, "a mapping")
 
 
 @documented
@@ -164,6 +173,11 @@ class AgentConfig:
 
     def __post_init__(self) -> None:
         check(self, error=ConfigError)
+        _check_type("name of an agent", self.name, str, "a text")
+        _check_type("options of an agent", self.options, Mapping, "a mapping")
+        _check_type("players of an agent", self.players, tuple | list, "a tuple")
+        for player in self.players:
+            _check_type("players of an agent", player, int, "whole numbers")
         if any(player < 1 for player in self.players):
             raise ConfigError(f"players are counted from 1, got {list(self.players)}")
         if self.run_path and not self.model_path:
@@ -365,10 +379,36 @@ class ExperimentConfig:
 
     def __post_init__(self) -> None:
         check(self, error=ConfigError)
+        self._check_sections()
+        _check_type("bands", self.bands, Mapping, "a mapping")
+        _check_type("search", self.search, Mapping, "a mapping")
         for metric, (low, high) in self.bands.items():
             if not low <= high:
                 raise ConfigError(
                     f"bands.{metric} must be [low, high], got {low, high}"
+                )
+
+    def _check_sections(self) -> None:
+        """Raises ConfigError for a section, or an agent, that is not of its class."""
+        sections: list[tuple[str, Any, type]] = [
+            ("env", self.env, EnvConfig),
+            ("es", self.es, ESOptions),
+            ("wandb", self.wandb, WandbConfig),
+        ]
+        if self.payoff_sampler is not None:
+            sections.append(
+                ("payoff_sampler", self.payoff_sampler, PayoffSamplerConfig)
+            )
+        _check_type("agents", self.agents, tuple | list, "a tuple")
+        sections += [
+            (f"agents[{i}]", agent, AgentConfig) for i, agent in enumerate(self.agents)
+        ]
+        for name, value, kind in sections:
+            if not isinstance(value, kind):
+                short = isinstance(value, str) and kind in (EnvConfig, AgentConfig)
+                write = f": write {kind.__name__}({value!r})" if short else ""
+                raise ConfigError(
+                    f"{name} must be of the class {kind.__name__}, got {value!r}{write}"
                 )
 
     @property

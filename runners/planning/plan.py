@@ -128,6 +128,11 @@ def prepare(config: ExperimentConfig) -> Plan:
     Raises:
         ValueError: If a name is unknown, or settings do not fit together.
     """
+    if not isinstance(config, ExperimentConfig):
+        raise ValueError(
+            "config must be an ExperimentConfig, as load_config returns one, got "
+            f"{config!r}"
+        )
     game = find(config.env.id)
     env, params, notices = make_game(game, config.env.options)
     config, replaced = _seated(config, game, env)

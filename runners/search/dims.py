@@ -51,11 +51,20 @@ class SearchDim:
     choices: tuple[Any, ...] = ()
 
     def __post_init__(self) -> None:
+        if not isinstance(self.name, str):
+            raise ValueError(f"the name of a search target must be a text, got {self}")
         object.__setattr__(self, "choices", tuple(self.choices))
         for end in ("low", "high"):
-            if getattr(self, end) is not None:
+            given = getattr(self, end)
+            if given is None:
+                continue
+            try:
                 # YAML reads 1e-4 as a text.
-                object.__setattr__(self, end, float(getattr(self, end)))
+                object.__setattr__(self, end, float(given))
+            except (TypeError, ValueError):
+                raise ValueError(
+                    f"{end} of {self.name} must be a number, got {given!r}"
+                ) from None
         if self.scale not in SCALES:
             raise ValueError(
                 f"the scale of {self.name} must be one of {', '.join(SCALES)}, got "
@@ -225,7 +234,7 @@ def parse_target(text: str) -> Target:
             return SearchDim(name, scale="choice", choices=choices)
         if len(rest) in (2, 3):
             scale = rest[2] if len(rest) == 3 else "linear"
-            return SearchDim(name, float(rest[0]), float(rest[1]), scale)
+            return SearchDim(name, _number(rest[0]), _number(rest[1]), scale)
     except ValueError as error:
         raise ValueError(f"search target {text!r}: {error}") from error
     raise ValueError(

@@ -278,10 +278,11 @@ def _new_folder(config: ExperimentConfig) -> Path:
         if path.exists() and not _is_free(path):
             over = RunDir(path).meta_path.is_file()
             instead = (
-                ", give --resume to go on with its run, or --overwrite to delete it"
+                ", or give `paxrun` --resume to go on with its run, --overwrite to "
+                "delete it"
             )
             raise ConfigError(
-                f"save_dir {path} exists and is not empty: name another by --save-dir"
+                f"save_dir {path} exists and is not empty: name another save_dir"
                 f"{instead if over else ''}"
             )
         path.mkdir(parents=True, exist_ok=True)

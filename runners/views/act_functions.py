@@ -10,6 +10,7 @@ from jaxtyping import PyTree
 
 from paxenv_agents import structure
 from paxenv_agents.agent import Agent
+from paxenv_agents.registry import check_agent
 from paxenv_agents.types import MemoryState
 from runners.engine.statistics import EvalMetrics, summarise
 from runners.session.evaluation import play_episodes
@@ -60,8 +61,10 @@ def agent_act_fn(agent: Agent) -> AgentActFn:
     Functions of equal agents are equal, so `jit_evaluate` compiles once for them.
 
     Raises:
-        ValueError: If the agent has a memory, which such a function cannot carry.
+        ValueError: If it is no agent, or has a memory, which such a function cannot
+            carry.
     """
+    check_agent(agent)
     if agent.recurrent or agent.hidden_size:
         raise ValueError(
             f"{type(agent).__name__} has a memory, which (agent_state, obs) -> action "

@@ -148,6 +148,9 @@ def test_every_name_refuses_alike(name):
     game = IteratedMatrixGame(3)
     with pytest.raises(ValueError, match=r"takes a .*, got 'grim'"):
         maker.from_env(game, "grim", **needed)
+    said = f"^{name} takes a .*, got arrays in .*: numbers of a game"
+    with pytest.raises(ValueError, match=said):
+        maker.from_env(*paxenv.make("IPD"), **needed)
     with pytest.raises(TypeError, match="player is given twice: 1 and 1"):
         maker.from_env(game, 1, player=1, **needed)
     with pytest.raises(TypeError, match="rrate"):
@@ -222,6 +225,11 @@ def test_an_unknown_option_is_refused_with_those_there_are(option, said):
     """What other libraries call one of them is among what is known."""
     with pytest.raises(TypeError, match=said):
         make_agent("PPO", IteratedMatrixGame(3), **{option: 0.1})
+
+
+def test_what_is_no_text_is_no_name():
+    with pytest.raises(ValueError, match="must be a text such as 'PPO', got <class"):
+        make_agent(paxenv_agents.PPO, IteratedMatrixGame(10))
 
 
 def test_unknown_name_is_refused_with_the_closest_one():

@@ -18,7 +18,7 @@ import paxenv_agents
 from paxenv.single_player import SinglePlayer
 from paxenv_agents.learners.ppo import PPO, PPOConfig
 from paxenv_agents.networks.feed_forward import MLPActor, MLPCritic
-from runners import EVENTS, OnPolicyRunner, register_algorithm
+from runners import EVENTS, OnPolicyRunner, agent_act_fn, register_algorithm
 from runners.storage.checkpoints.files import read_record
 from runners.storage.checkpoints.store import CheckpointError, NoCheckpointError
 from runners.storage.jsonl import read_rows
@@ -594,6 +594,12 @@ def test_an_algorithm_is_registered_by_name():
         ({"non_finite": "stpo"}, "non_finite must be one of .*, got 'stpo'"),
         ({"cfg": {"lerning_rate": 1.0}}, "did you mean 'learning_rate'"),
         ({"log_dir": ""}, "folder is empty"),
+        ({"log_interval": -1}, "log_interval must be a whole number >= 0, got -1"),
+        ({"save_interval": "a"}, "save_interval must be a whole number >= 0, got 'a'"),
+        ({"algorithm": None}, "algorithm must be a registered name .*, got None"),
+        ({"actor_class": 3}, "actor_class .* must be classes of Flax modules, got 3"),
+        ({"cfg": None, "agent": "PPO"}, r"'PPO'; make_agent\('PPO', env\) makes one"),
+        ({"cfg": None, "agent": PPO}, r"a class that makes one: write PPO\.from_env"),
         (
             {"cfg": None, "agent": PPO(env=paxenv.make("Pendulum-v1")[0], cfg=CONFIG)},
             r"made for the observation_space Box\(.*\(3,\), float32\), CartPole has",
@@ -603,6 +609,17 @@ def test_an_algorithm_is_registered_by_name():
 def test_arguments_that_do_not_fit_are_refused_by_name(options, said):
     with pytest.raises(ValueError, match=said):
         cart_pole(**options)
+
+
+def test_arguments_of_a_wrong_type_are_refused_by_their_value():
+    with pytest.raises(TypeError, match="must be a text or a path, got 3"):
+        cart_pole(save_dir=3)
+    with pytest.raises(ValueError, match=r"total_timesteps must be .*, got 'a'"):
+        cart_pole().learn("a")
+    with pytest.raises(ValueError, match=r"agent_class must be .*, got <class 'int'>"):
+        register_algorithm("x", int, int)
+    with pytest.raises(ValueError, match="agent must be an agent, got a class"):
+        agent_act_fn(PPO)
 
 
 def test_a_learner_without_a_config_trains_and_is_saved(tmp_path):

@@ -146,7 +146,13 @@ def test_one_run_is_one_run(tmp_path, paxrun):
 def test_an_empty_folder_has_no_runs(tmp_path, paxrun):
     result = paxrun("runs", "ls", "--exp-dir", str(tmp_path / "none"))
     assert result.exit_code == 0
-    assert result.stdout == f"no runs under {tmp_path / 'none'}\n"
+    assert result.stdout.startswith(f"no runs under {tmp_path / 'none'}; --exp-dir")
+
+
+def test_a_folder_of_runs_is_named_by_its_option(tmp_path, paxrun):
+    result = paxrun("runs", "ls", str(tmp_path))
+    assert result.exit_code == 2
+    assert f"a folder is named by --exp-dir {tmp_path}" in result.stderr
 
 
 def test_an_unknown_status_is_refused(paxrun):

@@ -188,6 +188,14 @@ def test_a_finished_run_is_left_alone(tmp_path, paxrun):
     assert run_dir.metrics.read_text() == before
 
 
+def test_a_digit_that_is_no_number_is_no_step(tmp_path, paxrun):
+    plan = plan_of("PPO", tmp_path / "run")
+    _, run_dir = run_plan(plan, make_run(plan), StopsAt(1))
+    result = paxrun("resume", str(run_dir.path), "--from", "\u00b2")
+    assert result.exit_code == 2
+    assert "no checkpoint" in result.stderr
+
+
 def test_a_save_dir_begins_goes_on_or_is_overwritten_as_asked(tmp_path):
     plan = plan_of("PPO", tmp_path / "run")
     config = plan.config
@@ -196,7 +204,7 @@ def test_a_save_dir_begins_goes_on_or_is_overwritten_as_asked(tmp_path):
     found = start(config, resume=True, overwrite=False)
     assert found is not None
     assert found.path == run_dir.path
-    with pytest.raises(ConfigError, match="not empty: name another by --save-dir"):
+    with pytest.raises(ConfigError, match="not empty: name another save_dir"):
         opened(config, [], overwrite=False)
     (run_dir.path / "old").touch()
     assert start(config, resume=False, overwrite=True) is None

@@ -57,7 +57,7 @@ def test_the_end_of_a_run_is_recorded(tmp_path):
 def test_save_dir_is_the_run_directory_itself(tmp_path):
     run = make(tmp_path, save_dir=str(tmp_path / "here"))
     assert run.path == tmp_path / "here"
-    with pytest.raises(ConfigError, match="not empty: name another by --save-dir"):
+    with pytest.raises(ConfigError, match="not empty: name another save_dir"):
         make(tmp_path, save_dir=str(tmp_path / "here"))
 
 

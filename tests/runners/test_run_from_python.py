@@ -93,6 +93,39 @@ def test_a_mistake_is_an_error_before_anything_is_written(tmp_path, monkeypatch)
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_text_is_one_word():
+    assert runners.load_config("ipd/ppo") == runners.load_config(["ipd/ppo"])
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda: runners.run(["ipd/ppo"]), r"words must be a text, got \['ipd/ppo'\]"),
+        (lambda: runners.run(3), "words must be a text, got 3"),
+        (lambda: runners.run(config_file=3), "config_file must be .* path, got 3"),
+        (lambda: runners.load_config(options={3: 1}), "options must be a text, got 3"),
+        (
+            lambda: runners.ExperimentConfig(env="IPD"),
+            r"env must be of the class EnvConfig, got 'IPD': write EnvConfig\('IPD'\)",
+        ),
+        (
+            lambda: runners.ExperimentConfig(agents=("PPO",)),
+            r"agents\[0\] must be .* write AgentConfig\('PPO'\)",
+        ),
+        (lambda: runners.ExperimentConfig(agents="PPO"), "agents must be a tuple"),
+        (lambda: runners.ExperimentConfig(wandb=None), "wandb must be .* WandbConfig"),
+        (lambda: runners.ExperimentConfig(bands=3), "bands must be a mapping, got 3"),
+        (lambda: runners.AgentConfig(3), "name of an agent must be a text, got 3"),
+        (lambda: runners.AgentConfig("PPO", ("a",)), "players of an agent must be"),
+        (lambda: runners.EnvConfig(3), "env.id must be a text, got 3"),
+        (lambda: runners.prepare("ipd/ppo"), "config must be an ExperimentConfig"),
+    ],
+)
+def test_an_argument_of_a_wrong_type_is_named(call, said):
+    with pytest.raises(ValueError, match=said):
+        call()
+
+
 @dataclasses.dataclass(frozen=True)
 class _Nothing:
     plan: object = None

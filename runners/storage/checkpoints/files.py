@@ -120,7 +120,7 @@ def saved_steps(folder: Path) -> list[int]:
     """Returns the steps of the whole managed checkpoints, lowest first."""
     names = [path.name for path in _children(folder)]
     numbers = [n.removeprefix(STEP_PREFIX) for n in names if n.startswith(STEP_PREFIX)]
-    steps = sorted(int(number) for number in numbers if number.isdigit())
+    steps = sorted(int(number) for number in numbers if number.isdecimal())
     return [step for step in steps if is_checkpoint(step_path(folder, step))]
 
 

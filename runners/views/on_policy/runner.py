@@ -16,6 +16,7 @@ from jaxtyping import PyTree
 from paxenv.paths import local_path
 from paxenv_agents.agent import Agent
 from paxenv_agents.types import TrainingState
+from runners.engine.devices import count
 from runners.engine.program import Rows
 from runners.session.loop import Chunk, Interval, Task, check_non_finite
 from runners.session.one_learner import (
@@ -175,8 +176,8 @@ class OnPolicyRunner:
         )
         self._evaluation = Evaluation(self.env, self.env_params, eval_env, seed)
         self.callbacks = Callbacks(on_callback_error)
-        self.log_interval = Interval(log_interval)
-        self.save_interval = Interval(save_interval)
+        self.log_interval = Interval(count("log_interval", log_interval, 0))
+        self.save_interval = Interval(count("save_interval", save_interval, 0))
         self.non_finite = check_non_finite(non_finite)
         self.progress = progress
         self._log = OnPolicyLog(None if log_dir is None else local_path(log_dir))

@@ -25,6 +25,7 @@ from paxenv import options
 from paxenv.wording import counted
 from paxenv_agents.agent import Agent, seated
 from paxenv_agents.learners.ppo import PPO, PPOConfig, RecurrentPPO, RecurrentPPOConfig
+from paxenv_agents.registry import check_agent
 from runners.engine.devices import count
 from runners.engine.program import (
     CompiledProgram,
@@ -60,6 +61,10 @@ def register_algorithm(name: str, agent_class: Any, config_class: Any) -> None:
     Raises:
         ValueError: If it does not learn, or learns off policy.
     """
+    if not isinstance(name, str):
+        raise ValueError(f"name must be a text, got {name!r}")
+    if not (isinstance(agent_class, type) and issubclass(agent_class, Agent)):
+        raise ValueError(f"agent_class must be a class of agents, got {agent_class!r}")
     _check_on_policy(agent_class)
     _ALGORITHMS[name.lower()] = (agent_class, config_class)
 
@@ -104,6 +109,7 @@ def make_agent(
         ValueError: If the name is unknown, or arguments contradict each other.
     """
     if agent is not None:
+        check_agent(agent)
         _check_on_policy(agent)
         given = sorted(name for name, value in networks.items() if value is not None)
         if given:
@@ -117,6 +123,11 @@ def make_agent(
             )
         _check_seat(agent, env)
         return agent
+    if not isinstance(algorithm, str):
+        raise ValueError(
+            f"algorithm must be a registered name such as 'ppo', got {algorithm!r}; "
+            "an agent is given as agent=..."
+        )
     known = _ALGORITHMS.get(algorithm.lower())
     if known is None:
         raise ValueError(
@@ -151,7 +162,7 @@ def find_device(device: Any) -> Any:
             f"torch.device, got {device!r}"
         )
     platform, _, number = device.partition(":")
-    if number and not number.isdigit():
+    if number and not number.isdecimal():
         raise ValueError(f"device {device!r} has no number after the colon")
     try:
         found = jax.local_devices(backend=platform)
@@ -282,6 +293,7 @@ def last_iteration(
         return program.iteration + count("num_iterations", num_iterations)
     per_iteration = program.steps_per_iteration
     if total_timesteps is not None:
+        total_timesteps = count("total_timesteps", total_timesteps)
         if total_timesteps < per_iteration:
             raise ValueError(
                 f"total_timesteps={total_timesteps} is less than one iteration of "

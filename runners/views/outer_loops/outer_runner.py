@@ -12,7 +12,7 @@ from jaxtyping import PyTree
 
 from paxenv.environment import Environment
 from paxenv_agents.agent import Agent
-from paxenv_agents.registry import make_agent
+from paxenv_agents.registry import check_agent, make_agent
 from paxenv_agents.types import TrainingState
 from runners.engine.program import run_keys
 from runners.search.outer_options import OuterConfig
@@ -110,6 +110,7 @@ class OuterRunner(abc.ABC):
         """
         game, numbers = _game(env, env_params)
         made = make_agent(agent, game) if isinstance(agent, str) else agent
+        check_agent(made, names=True)
         if not made.learns:
             raise ValueError(
                 f"{type(made).__name__} does not learn: an outer loop needs a learner"
@@ -117,9 +118,12 @@ class OuterRunner(abc.ABC):
         self.config = self.config_class() if config is None else config
         if not isinstance(self.config, self.config_class):
             raise ValueError(
-                f"{type(self).__name__} takes a {self.config_class.__name__}, got "
-                f"{type(self.config).__name__}"
+                f"config of {type(self).__name__} must be of the class "
+                f"{self.config_class.__name__}, got {self.config!r}"
             )
+        for hook in hooks:
+            if not isinstance(hook, Hook):
+                raise ValueError(f"hooks must be of the class Hook, got {hook!r}")
         (self.key,) = run_keys(self.config.seed)
         self.agent = AgentHandle(
             made, game, numbers, self.config, self.key, tuple(hooks)

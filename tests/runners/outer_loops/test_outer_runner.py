@@ -268,7 +268,20 @@ def test_what_a_hook_sees_does_not_depend_on_where_calls_end():
     [
         (lambda: OuterConfig(num_steps=0), "num_steps"),
         (lambda: OuterConfig(seed=-1), "seed"),
-        (lambda: online(ESConfig()).config and online("x"), "takes a OuterConfig"),
+        (
+            lambda: online(ESConfig()).config and online("x"),
+            "must be of the class OuterC",
+        ),
+        (
+            lambda: OnlineRunner(paxenv_agents.PPO, "CartPole-v1"),
+            r"got a class that makes one: write PPO\.from_env\(env\)",
+        ),
+        (
+            lambda: OnlineRunner(paxenv_agents.TitForTat, "CartPole-v1"),
+            r"got what makes one: write TitForTat\.from_env\(env\)",
+        ),
+        (lambda: OnlineRunner(None, "CartPole-v1"), "agent must be .*, got None"),
+        (lambda: online(hooks=(3,)), "hooks must be of the class Hook, got 3"),
         (lambda: OnlineRunner("TitForTat", "CartPole-v1"), "TitForTat"),
         (lambda: OnlineRunner("PPO", "IPD"), "has 2 players"),
     ],

@@ -86,6 +86,8 @@ def test_targets_are_read_from_texts(text, target):
         (lambda: dims_of(("lr", "learning_rate")), "twice"),
         (lambda: dims_of(("learning_rat",)), "did you mean 'learning_rate'"),
         (lambda: parse_target("x:1:2:3:4"), "NAME:LOW:HIGH"),
+        (lambda: parse_target("x:a:b"), "'x:a:b': low of x must be a number, got 'a'"),
+        (lambda: SearchDim(None, 0, 1), "name of a search target must be a text"),
         (lambda: ESConfig(population_size=0), "population_size"),
         (lambda: ESConfig(iterations=0), "iterations"),
         (lambda: ESConfig(sigma_hyper=0.0), "sigma_hyper"),
