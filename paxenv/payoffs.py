@@ -263,6 +263,9 @@ def _is_name(text: str) -> bool:
 
 
 def _num_actions(shape: tuple[int, ...]) -> tuple[int, int]:
+    """Returns how many actions a payoff is of; the usual two if it fits no number."""
+    if shape[-1] != 2:
+        return 2, 2
     if len(shape) == 3:
         return shape[0], shape[1]
     side = round(shape[0] ** 0.5)

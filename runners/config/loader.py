@@ -15,6 +15,7 @@ from runners.config.merging import (
     Layer,
     Setting,
     changed,
+    check_command,
     command_line,
     flat,
     inherited,
@@ -22,7 +23,13 @@ from runners.config.merging import (
     nobody_asked,
 )
 from runners.config.reading import dump, flow, parse, read, read_words
-from runners.config.schema import ConfigError, EnvConfig, ExperimentConfig, Origin
+from runners.config.schema import (
+    FIELDS,
+    ConfigError,
+    EnvConfig,
+    ExperimentConfig,
+    Origin,
+)
 from runners.kinds import KINDS
 
 DEFAULT_EXPERIMENT = "ipd/ppo_v_tft"
@@ -72,7 +79,7 @@ def load(
     elif not config_file:
         documents = [_implied(command)]
     for path in config_file or ():
-        documents += _file(local_path(path))
+        documents += _file(path)
     whole = _merged(documents, command)
     if not config_file and experiment is None:
         whole = nobody_asked(documents[0].says, whole)
@@ -197,7 +204,8 @@ def _merged(documents: Sequence[Document], command: Layer) -> Layer:
     """Returns documents on one another, and the command line on top of them.
 
     Raises:
-        ConfigError: If the small size is asked for, and there is none.
+        ConfigError: If the small size is asked for, and there is none, or a file is
+            for another runner than that of the command.
     """
     layers = (*(document.says for document in documents), command)
     wanted = [layer[QUICK].value for layer in layers if QUICK in layer]
@@ -215,6 +223,7 @@ def _merged(documents: Sequence[Document], command: Layer) -> Layer:
             if any(path[0] == "bands" for path in document.small):
                 base = {p: s for p, s in base.items() if p[0] != "bands"}
             base = merge(base, document.small)
+    check_command(base, command)
     whole = changed(base, command)
     whole.pop(QUICK, None)
     return whole
@@ -247,10 +256,9 @@ def _extended(
     if not isinstance(data, dict):
         return Document({}), Document(read(data, origin))
     data = dict(data)
-    parents = data.pop("extends", ())
     base = Document({})
-    for parent in (parents,) if isinstance(parents, str) else parents:
-        base = _experiment(str(parent), seen).on_top_of(base)
+    for parent in _parents(data.pop("extends", []), origin):
+        base = _experiment(parent, seen).on_top_of(base)
     small: Layer = {}
     if isinstance(data.get("quick"), dict):
         smaller = dataclasses.replace(origin, place=f"{origin}, quick")
@@ -258,10 +266,27 @@ def _extended(
     return base, Document(read(data, origin), small)
 
 
-def _file(path: Path) -> list[Document]:
+def _parents(extends: Any, origin: Origin) -> list[str]:
+    """Returns the names of the experiments that a document extends."""
+    parents = [extends] if isinstance(extends, str) else extends
+    if not isinstance(parents, list) or not all(isinstance(p, str) for p in parents):
+        raise ConfigError(
+            f"{origin}: extends must be the name of a stored experiment, or a list of "
+            f"names, got {extends!r}"
+        )
+    return parents
+
+
+def _file(given: str | Path) -> list[Document]:
     """Returns what a file extends, if anything, and what it says itself."""
-    origin = Origin("file", f"--config {path}")
-    parents, own = _extended(parse(_text(path), str(path)), origin)
+    if not str(given) or "://" in str(given):
+        raise ConfigError(f"--config must name a file of this machine, got {given!r}")
+    path = local_path(given)
+    data = parse(_text(path), str(path))
+    # Of the settings, only this one is left out by `as_dict` where nobody reads it.
+    whole = isinstance(data, dict) and data.keys() >= FIELDS.keys() - {"es"}
+    origin = Origin("whole file" if whole else "file", f"--config {path}")
+    parents, own = _extended(data, origin)
     own.says.setdefault(NAME, Setting(path.stem, origin))
     return [parents, own] if parents.says else [own]
 

@@ -10,6 +10,7 @@ from paxenv.registry import GameSpec, find
 from paxenv.wording import counted, grouped
 from paxenv_agents.engine.lineup import Slot
 from runners.config import AgentConfig, ConfigError, ExperimentConfig
+from runners.config.schema import about, placed
 from runners.engine.experiment import Experiment
 from runners.engine.outer import Frozen, Gradient, OuterOptimiser
 from runners.engine.placement import make_mesh
@@ -123,9 +124,16 @@ def prepare(config: ExperimentConfig) -> Plan:
     """Returns the plan of a config.
 
     Raises:
-        ValueError: If a name is unknown, or anything does not fit anything else.
+        ValueError: If a name is unknown, or anything does not fit anything else; says
+            where the user wrote a value that does not fit.
     """
-    game = find(config.env.id)
+    with placed(config.origins):
+        return _prepared(config)
+
+
+def _prepared(config: ExperimentConfig) -> Plan:
+    with about("env.id"):
+        game = find(config.env.id)
     env, params, notices = make_game(game, config.env.options)
     config, replaced = _seated(config, game, env)
     notices += replaced
@@ -341,6 +349,12 @@ def _mesh(config: ExperimentConfig) -> Any:
     """Returns the devices of a run, None for the default one."""
     if config.num_devices == 1 and config.fsdp_devices == 1:
         return None
+    if config.num_devices % config.fsdp_devices:
+        raise ConfigError(
+            f"fsdp_devices must divide num_devices, got {config.fsdp_devices} and "
+            f"{config.num_devices}",
+            "fsdp_devices",
+        )
     return make_mesh(config.fsdp_devices, config.num_devices)
 
 

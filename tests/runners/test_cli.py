@@ -255,6 +255,9 @@ def test_a_payoff_for_a_game_without_one_is_refused(paxrun, tmp_path):
         (["play", "IPD", "--against", "Grimm"], "did you mean Grim"),
         (["play", "IPD", "--player", "3"], "player must be in 1 to 2, got 3"),
         (["config", "show", "ipd/nothing"], "there is no experiment"),
+        (["rl", "--extends", "ipd/ppo"], "Use `ipd/ppo`, the experiment's name"),
+        (["rl", f"seed={'9' * 400}"], "seed must be a whole number below 2**63"),
+        (["evo", "cg/ppo_v_ppo"], "agent2 (PPO, player 2) would never learn"),
         (["list", "things"], "experiments"),
     ],
 )

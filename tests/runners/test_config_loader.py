@@ -223,6 +223,30 @@ def test_experiments_that_extend_each_other_are_an_error(folder):
         load(["mine/a"])
 
 
+@pytest.mark.parametrize("value", ["", "3", "true", "{a: b}", "[ipd/ppo, 3]"])
+@pytest.mark.parametrize("stored", [True, False])
+def test_what_extends_is_a_name_or_names(folder, value, stored):
+    text = f"extends: {value}\n"
+    write(folder, "mine/child", text)
+    (folder / "file.yaml").write_text(text)
+    words, file = (["mine/child"], None) if stored else ([], "file.yaml")
+    with pytest.raises(ConfigError, match="extends must be the name of a stored exp"):
+        load(words, config_file=file)
+
+
+@pytest.mark.parametrize("key", ["null", "true", "3", "nope"])
+def test_a_key_that_resembles_none_is_told_no_other(folder, key):
+    (folder / "file.yaml").write_text(f"{key}: 2\n")
+    with pytest.raises(ConfigError, match=r"unknown key [^;]*\. Known keys: "):
+        load(config_file="file.yaml")
+
+
+@pytest.mark.parametrize("place", ["", "https://a.b/c.yaml"])
+def test_a_config_is_a_file_of_this_machine(place):
+    with pytest.raises(ConfigError, match=f"file of this machine, got '{place}'$"):
+        load(config_file=place)
+
+
 def test_a_missing_config_file_is_an_error(folder):
     with pytest.raises(ConfigError, match=r"cannot read --config gone\.yaml"):
         load(config_file="gone.yaml")
