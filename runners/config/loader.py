@@ -2,7 +2,7 @@
 
 import dataclasses
 import importlib.resources
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,6 +19,7 @@ from runners.config.merging import (
     command_line,
     flat,
     inherited,
+    left_behind,
     merge,
     nobody_asked,
 )
@@ -83,7 +84,8 @@ def load(
     whole = _merged(documents, command)
     if not config_file and experiment is None:
         whole = nobody_asked(documents[0].says, whole)
-    return build(whole)
+    notices = [notice for d in documents for notice in _lost(d.says, whole)]
+    return dataclasses.replace(build(whole), notices=tuple(notices))
 
 
 def load_on_run(
@@ -179,6 +181,16 @@ def origin_lines(config: ExperimentConfig) -> list[str]:
         f"{word:<{width}}  # {config.origin(name)}"
         for word, (name, _) in zip(words, pairs, strict=True)
     ]
+
+
+def _lost(stored: Layer, whole: Layer) -> Iterator[str]:
+    """Yields a notice for every agent that lost settings of an experiment by moving."""
+    for key, other, agent in left_behind(stored, whole):
+        yield (
+            f"{other} is {agent['name']} with its usual settings: those that the "
+            f"experiment gives to {key} are dropped with it. To keep them, write "
+            f"{other}='{flow(agent)}'"
+        )
 
 
 def _command(

@@ -226,6 +226,30 @@ def changed(base: Layer, layer: Layer) -> Layer:
     return merged
 
 
+def left_behind(base: Layer, whole: Layer) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """Yields agents of `base` that play in another place of `whole`, as if moved there.
+
+    Yields:
+        (the agent's key in `base`, that in `whole`, the settings which it has lost).
+    """
+    for key in agent_keys(base):
+        name = base.get((key, "name"))
+        if name is None or not _differ(base, whole, key, "name"):
+            continue
+        for other in agent_keys(whole):
+            came = whole.get((other, "name"))
+            if came is None or came.value != name.value or not came.origin.typed:
+                continue
+            lost = {
+                path[1]: s.value
+                for path, s in base.items()
+                if path[0] == key and len(path) == 2 and not s.origin.typed
+                if path[1] != "name" and (other, path[1]) not in whole
+            }
+            if lost:
+                yield key, other, {"name": name.value, **lost}
+
+
 def nobody_asked(base: Layer, whole: Layer) -> Layer:
     """Returns a run of the default experiment, which nobody asked for.
 

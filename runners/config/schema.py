@@ -298,8 +298,9 @@ class ExperimentConfig:
     """Everything that decides what a run does.
 
     `origins` says where each value was written, by the setting's name, such as
-    `agent1.gamma`; those that nobody wrote are left out. Two configs that differ in it
-    alone are equal.
+    `agent1.gamma`; those that nobody wrote are left out. `notices` are what the user
+    should know about how the layers were merged. Two configs that differ in these alone
+    are equal.
     """
 
     name: str = option(
@@ -429,6 +430,7 @@ class ExperimentConfig:
     origins: Mapping[str, Origin] = dataclasses.field(
         default_factory=dict, compare=False, repr=False
     )
+    notices: tuple[str, ...] = dataclasses.field(default=(), compare=False, repr=False)
 
     def __post_init__(self) -> None:
         check(self, error=ConfigError)
@@ -449,7 +451,9 @@ class ExperimentConfig:
 
 #: The settings of an experiment, with their types.
 FIELDS = {
-    name: hint for name, hint in hints(ExperimentConfig).items() if name != "origins"
+    field.name: hints(ExperimentConfig)[field.name]
+    for field in dataclasses.fields(ExperimentConfig)
+    if field.compare
 }
 #: What the sections of an experiment are, for messages. All else is one value.
 SECTIONS = {

@@ -136,7 +136,7 @@ def _prepared(config: ExperimentConfig) -> Plan:
         game = find(config.env.id)
     env, params, notices = make_game(game, config.env.options)
     config, replaced = _seated(config, game, env)
-    notices += replaced
+    notices = (*config.notices, *notices, *replaced)
     config, outer = _optimised(config)
     _check_kind(config)
     seats = seating.seats(config)

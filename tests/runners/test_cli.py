@@ -1,12 +1,15 @@
 """The command line: what it takes, and what it says to a mistake."""
 
 import json
+import re
 import shutil
 import signal
 
 import pytest
 import yaml
 
+from runners.cli import COMMANDS
+from runners.config import experiment_names
 from runners.storage.run_dir import RunDir
 
 USAGE = 2
@@ -23,6 +26,15 @@ for args in (["--help"], ["--version"], ["rl", "--help"], ["list", "--help"]):
 print([name for name in ("jax", "matplotlib", "gymnasium") if name in sys.modules])
 """
     assert run_python(code) == "[]"
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_experiments_that_a_help_names_are_there(paxrun, command):
+    text = paxrun(command, "--help").stdout
+    families = {name.partition("/")[0] for name in experiment_names()}
+    named = re.findall(rf"\b(?:{'|'.join(families)})/\w+", text)
+    assert set(named) <= set(experiment_names())
+    assert named or command not in ("rl", "evo", "sarl", "es")
 
 
 @pytest.mark.slow

@@ -44,6 +44,28 @@ def test_a_setting_of_an_agent_is_of_the_agent_that_plays(words, options):
     assert config.agents == (naive(learning_rate=0.5), AgentConfig("TitForTat"))
 
 
+@pytest.mark.parametrize(
+    ("words", "lost"),
+    [
+        (["agent1=TitForTat", "agent2=PPO"], True),
+        (["agents=[TitForTat, PPO]"], True),
+        (["agent1=TitForTat", "agent2=Naive"], False),
+        (["agent2=PPO"], False),
+        (["agent1=PPO", "agent2=TitForTat"], False),
+    ],
+)
+def test_who_moves_to_another_seat_is_told_what_is_dropped(words, lost):
+    config = load(["ipd/ppo_v_tft", *words])
+    if not lost:
+        assert config.notices == ()
+        return
+    (notice,) = config.notices
+    assert notice.startswith("agent2 is PPO with its usual settings")
+    kept = load(["ipd/ppo_v_tft", *words, notice.split("write ")[1].replace("'", "")])
+    assert kept.agents[1] == load(["ipd/ppo_v_tft"]).agents[0]
+    assert kept.notices == ()
+
+
 def test_a_setting_of_a_file_is_of_the_agent_that_the_command_line_names(folder):
     path = file_of(folder, "extends: ipd/ppo\nagent1: {learning_rate: 0.3}\n")
     config = load(config_file=path, options={"agent1": "Naive"})
