@@ -342,7 +342,9 @@ def _check_searched(config: ExperimentConfig, slots: Sequence[Slot]) -> None:
         try:
             used_by_policy(slot.agent)
         except ValueError as error:
-            raise ConfigError(f"agent{i}={agent.name}: {error}") from error
+            # The user knows the agent by its name, not by the class that plays it.
+            said = str(error).replace(type(slot.agent).__name__, agent.name)
+            raise ConfigError(f"agent{i}: {said}", f"agent{i}.name") from error
 
 
 def _mesh(config: ExperimentConfig) -> Any:

@@ -262,7 +262,7 @@ def test_a_payoff_for_a_game_without_one_is_refused(paxrun, tmp_path):
         (["describe", "IPD", "colour=red"], "has no option 'colour'"),
         (
             ["evo", "--agent1", "TitForTat", "--agent2", "Grim"],
-            "agent1=TitForTat: the actions of MemoryOne depend on no parameters",
+            "agent1: the actions of TitForTat depend on no parameters",
         ),
         (["play", "IPD", "--against", "Grimm"], "did you mean Grim"),
         (["play", "IPD", "--player", "3"], "player must be in 1 to 2, got 3"),
