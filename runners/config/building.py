@@ -230,6 +230,9 @@ def _search(value: Any) -> dict[str, Any]:
         name: coerce(option, hints[name], f"search.{name}")
         for name, option in value.items()
     }
+    if not isinstance(search.get(TARGETS, ()), tuple):
+        claim = "a list such as [parameters, learning_rate]"
+        raise _refused(f"search.{TARGETS}", claim, search[TARGETS])
     try:
         es_config(search)
     except (ValueError, TypeError) as error:

@@ -115,7 +115,7 @@ def load_on_run(
             "played: leave one of them out"
         )
     origin = Origin("run", f"the run {Path(path).parent}")
-    base = read(parse(_text(Path(path)), str(path)), origin)
+    base = read(parse(_text(Path(path), str(path)), str(path)), origin)
     base = merge(base, read(dict(changes), origin))
     return build(_merged([Document(base)], command))
 
@@ -254,7 +254,7 @@ def _experiment(name: str, seen: tuple[str, ...] = ()) -> Document:
     path = _path(name)
     local = isinstance(path, Path) and not path.is_absolute()
     origin = Origin("experiment", str(path) if local else f"the experiment {name}")
-    data = parse(path.read_text(encoding="utf-8"), str(path))
+    data = parse(_text(path, str(path)), str(path))
     parents, own = _extended(data, origin, (*seen, name))
     whole = own.on_top_of(parents)
     whole.says[NAME] = Setting(name, origin)
@@ -294,7 +294,7 @@ def _file(given: str | Path) -> list[Document]:
     if not str(given) or "://" in str(given):
         raise ConfigError(f"--config must name a file of this machine, got {given!r}")
     path = local_path(given)
-    data = parse(_text(path), str(path))
+    data = parse(_text(path, f"--config {path}"), str(path))
     # Of the settings, only this one is left out by `as_dict` where nobody reads it.
     whole = isinstance(data, dict) and data.keys() >= FIELDS.keys() - {"es"}
     origin = Origin("whole file" if whole else "file", f"--config {path}")
@@ -303,14 +303,14 @@ def _file(given: str | Path) -> list[Document]:
     return [parents, own] if parents.says else [own]
 
 
-def _text(path: Path) -> str:
+def _text(path: Any, place: str) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except OSError as error:
-        raise ConfigError(f"cannot read --config {path}: {error.strerror}") from None
+        raise ConfigError(f"cannot read {place}: {error.strerror}") from None
     except UnicodeDecodeError as error:
         raise ConfigError(
-            f"cannot read --config {path}: it is not a UTF-8 text ({error.reason} at "
+            f"cannot read {place}: it is not a UTF-8 text ({error.reason} at "
             f"byte {error.start}); save it as UTF-8"
         ) from None
 

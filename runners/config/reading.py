@@ -221,6 +221,8 @@ def _texts() -> set[Path]:
 
 
 TEXTS = _texts()
+#: Several texts, which one text may hold.
+TAGS = ("wandb", "tags")
 
 
 def read(data: Any, origin: Origin) -> Layer:
@@ -455,6 +457,6 @@ def _section(path: Path, value: Any, place: str) -> Iterator[tuple[Path, Any, st
             raise ConfigError(f"{place}: {error}") from error
         if isinstance(option, str) and (section, name) == ("search", TARGETS):
             option = [option]
-        if isinstance(option, str) and (section, name) == ("wandb", "tags"):
-            option = option.split(",")
+        if isinstance(option, str | int | float) and (section, name) == TAGS:
+            option = str(option).split(",")
         yield (*path, name), option, f"{'.'.join(path)}.{key}"
