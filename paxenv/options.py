@@ -303,7 +303,8 @@ def check_keywords(
         if name not in given or rule is None or is_traced(given[name]):
             continue
         if not rule.holds(scalars.plain(given[name])):
-            raise OptionError(f"{name} must be {rule.claim}, got {given[name]!r}")
+            said = f"{name} must be {rule.claim}, got {given[name]!r}"
+            raise OptionError(said, name)
 
 
 def check_whole_keywords(
@@ -314,7 +315,7 @@ def check_whole_keywords(
         value = given.get(name, default)
         fits = is_traced(value) or is_real(scalars.plain(value))
         if _is_whole(default) and not fits:
-            raise OptionError(f"{name} must be a whole number, got {value!r}")
+            raise OptionError(f"{name} must be a whole number, got {value!r}", name)
 
 
 def keywords_of(kind: Any) -> list[tuple[str, Any, Any]]:

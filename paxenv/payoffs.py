@@ -29,6 +29,7 @@ from paxenv.payoff_presets import (
     role_payoffs,
     symmetric,
 )
+from paxenv.suggestions import OptionError
 
 __all__ = [
     "PRESETS",
@@ -85,6 +86,9 @@ def parse_payoff(value: Any, num_actions: tuple[int, int] | None = None) -> Payo
         >>> parse_payoff("-1,-3,0,-2").tolist()
         [[[-1.0, -1.0], [-3.0, 0.0]], [[0.0, -3.0], [-2.0, -2.0]]]
     """
+    if num_actions is not None and np.shape(num_actions) != (2,):
+        said = f"num_actions must be two whole numbers >= 1, got {num_actions!r}"
+        raise OptionError(said, "num_actions")
     table = parse_table(_rows(value), form=FORM)
     actions = num_actions or _num_actions(table.shape)
     rows, tensor = (actions[0] * actions[1], 2), (*actions, 2)
@@ -263,6 +267,9 @@ def _is_name(text: str) -> bool:
 
 
 def _num_actions(shape: tuple[int, ...]) -> tuple[int, int]:
+    """Returns how many actions a payoff is of; the usual two if it fits no number."""
+    if shape[-1] != 2:
+        return 2, 2
     if len(shape) == 3:
         return shape[0], shape[1]
     side = round(shape[0] ** 0.5)

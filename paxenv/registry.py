@@ -214,7 +214,8 @@ def _made(function: Callable[..., Any], given: dict[str, Any]) -> tuple[Any, Any
         options.check_keywords(options.keywords_of(params), given)
         for name in given:
             if isinstance(getattr(params, name, None), str):
-                raise OptionError(f"{name} must be numbers, got {given[name]!r}")
+                said = f"{name} must be numbers, got {given[name]!r}"
+                raise OptionError(said, name)
     return made
 
 

@@ -4,8 +4,8 @@ import difflib
 from collections.abc import Iterable
 
 MAX_SUGGESTIONS = 3
-#: Of its letters a name has in common with one that it resembles.
-MORE_THAN_HALF = 0.51
+#: Of its letters a name has so many in common with one that it resembles.
+MOST = 0.6
 #: What other libraries call an option of ours, which no spelling would suggest.
 SYNONYMS = {
     "max_episode_steps": "num_inner_steps",
@@ -23,18 +23,33 @@ class UnknownOptionError(TypeError, ValueError):
     It is a `TypeError` as an unknown keyword of any Python function, since callers try
     keywords and read the message (TorchRL tries `frameskip`), and a `ValueError` as
     every other setting that is refused.
+
+    Attributes:
+        option: The keyword.
     """
+
+    def __init__(self, message: str, option: str = "") -> None:
+        super().__init__(message)
+        self.option = option
 
 
 class OptionError(ValueError):
-    """An option of a game with a value that it cannot have; the message names it."""
+    """An option of a game with a value that it cannot have; the message names it.
+
+    Attributes:
+        option: Its name.
+    """
+
+    def __init__(self, message: str, option: str = "") -> None:
+        super().__init__(message)
+        self.option = option
 
 
 def closest(name: str, known: list[str]) -> list[str]:
     """Returns up to three known names that resemble `name` or mean it, best first."""
     folded = {k.lower(): k for k in known}
     matches = difflib.get_close_matches(
-        name.lower(), folded, n=MAX_SUGGESTIONS, cutoff=MORE_THAN_HALF
+        name.lower(), folded, n=MAX_SUGGESTIONS, cutoff=MOST
     )
     meant = [SYNONYMS[name]] if SYNONYMS.get(name) in known else []
     return list(dict.fromkeys([*meant, *(folded[m] for m in matches)]))[
@@ -53,5 +68,6 @@ def unknown_option(whose: str, name: str, known: Iterable[str]) -> UnknownOption
     options = list(known)
     return UnknownOptionError(
         f"{whose} has no option {name!r} (unexpected keyword argument {name!r})"
-        f"{suggestion(name, options)} Its options: {', '.join(options) or 'none'}"
+        f"{suggestion(name, options)} Its options: {', '.join(options) or 'none'}",
+        name,
     )

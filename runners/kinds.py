@@ -108,7 +108,7 @@ KINDS = {
 
             Player 1 learns, in rollouts of agent1.n_steps steps of endless play; the
             other players are a part of its game and do not learn. EXPERIMENT is a
-            stored one, such as sarl/cartpole; or choose: --env CartPole, --env IPD
+            stored one, such as sarl/cartpole_ppo; or choose: --env CartPole, --env IPD
             --agent1 DQN.
             """,
             endless=True,

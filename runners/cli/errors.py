@@ -90,5 +90,8 @@ def _no_option(error: click.NoSuchOption, words: Sequence[str]) -> str:
     if any(word.startswith(f"{option}=") for word in words):
         value = next(w for w in words if w.startswith(f"{option}=")).partition("=")[2]
     said = error.format_message() if name not in HINTS else f"No option {option!r}."
-    key = HINTS.get(name, name).split(" ")[0].rstrip(",")
+    hint = HINTS.get(name, name)
+    if hint.startswith("`"):
+        return f"{said} Use {hint}"
+    key = hint.split(" ")[0].rstrip(",")
     return f"{said} Settings are written KEY=VALUE: {key}={value}"

@@ -71,19 +71,22 @@ def _of_plugin(load: Callable[[], Any]) -> str:
 
 
 def _experiments() -> list[dict[str, Any]]:
-    from runners.config import experiment_names, load
+    from runners.config import experiment_names
 
-    configs = [load([name]) for name in experiment_names()]
-    return [
-        {
-            "name": config.name,
-            "runner": config.runner,
-            "description": config.description,
-            "expected": config.expected,
-            "source": config.source,
-        }
-        for config in configs
-    ]
+    return [_experiment(name) for name in experiment_names()]
+
+
+def _experiment(name: str) -> dict[str, Any]:
+    """Returns what an experiment says of itself; why it cannot, if it is broken."""
+    from runners.config import ConfigError, load
+
+    keys = ("runner", "description", "expected", "source")
+    try:
+        config = load([name])
+    except ConfigError as error:
+        # It is the user's own; the list of the others is whole.
+        return {"name": name, **dict.fromkeys(keys, ""), "description": str(error)}
+    return {"name": name, **{key: getattr(config, key) for key in keys}}
 
 
 def _strategies() -> list[dict[str, Any]]:

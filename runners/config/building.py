@@ -2,7 +2,7 @@
 
 import collections.abc
 import dataclasses
-import math
+import sys
 import types
 import typing
 from collections.abc import Mapping
@@ -23,29 +23,30 @@ from runners.config.merging import (
 from runners.config.schema import (
     DEFAULT,
     FIELDS,
+    SECTIONS,
     AgentConfig,
     ConfigError,
     EnvConfig,
     ExperimentConfig,
+    Origin,
+    about,
     did_you_mean,
+    placed,
 )
 from runners.kinds import DEFAULT_LEARNER, READ_BY, RunnerKind
-from runners.search.options import HINTS, ESOptions
+from runners.search import strategies
+from runners.search.options import HINTS, ESOptions, option_types
 from runners.search.outer_options import ESConfig, es_config, search_options
 
 #: Settings of one agent that may stand at the top level, for the agent of `player`.
 WEIGHTS = ("model_path", "run_path")
 #: The option of a search that holds its targets, in several forms.
 TARGETS = "search_targets"
-#: Examples of sections, for messages.
-EXAMPLES = {
-    "env": "a name or a mapping with an id",
-    "es": "a mapping such as {strategy: Open_ES}",
-    "search": "a mapping such as {iterations: 10}",
-    "wandb": "a mapping such as {log: true}",
-    "payoff_sampler": "a mapping such as {kind: dilemma, low: -5, high: 0}",
-    "bands": "METRIC: [low, high] lines",
-}
+_UNIONS = (typing.Union, types.UnionType)
+#: Whole numbers are smaller, as everything counts in at most 64 bits.
+_TOO_LARGE = 2**63
+#: Of a value, as many signs stand in a message.
+_SHOWN = 100
 _TRUE = ("true", "yes", "on", "1")
 _FALSE = ("false", "no", "off", "0")
 
@@ -57,16 +58,20 @@ def build(layer: Layer) -> ExperimentConfig:
         ConfigError: If a value does not fit its field, or two settings contradict each
             other.
     """
-    layer = _with_weights(_with_agents(_with_runner(layer)))
+    with placed(_origins(layer)):
+        layer = _with_weights(_with_agents(_with_runner(layer)))
     data = nested({path: s for path, s in layer.items() if path != NUM_AGENTS})
-    agents = tuple(coerce(data.pop(key), AgentConfig, key) for key in agent_keys(layer))
-    if "search" in data:
-        data["search"] = _search(data["search"])
-    values = {key: coerce(value, FIELDS[key], key) for key, value in data.items()}
-    origins = {".".join(path): setting.origin for path, setting in layer.items()}
-    origins.pop("agents", None)
-    config = ExperimentConfig(**values, agents=agents, origins=origins)
-    _check_read(config)
+    origins = _origins(layer)
+    with placed(origins):
+        keys = agent_keys(layer)
+        agents = tuple(coerce(data.pop(key), AgentConfig, key) for key in keys)
+        if "search" in data:
+            data["search"] = _search(data["search"])
+        values = {key: coerce(value, FIELDS[key], key) for key, value in data.items()}
+        config = ExperimentConfig(**values, agents=agents, origins=origins)
+        _check_read(layer, config.kind)
+        if not config.kind.reads("es"):
+            _check_unread_searches(config)
     return config
 
 
@@ -97,8 +102,8 @@ def coerce(value: Any, annotation: Any, where: str) -> Any:
     """
     origin = typing.get_origin(annotation)
     if origin is Annotated:
-        return _by_rule(coerce(value, annotation.__origin__, where), annotation, where)
-    if origin in (typing.Union, types.UnionType):
+        return _by_rule(value, annotation, where)
+    if origin in _UNIONS:
         return _union(value, typing.get_args(annotation), where)
     if origin is tuple:
         return _tuple(value, typing.get_args(annotation), where)
@@ -161,9 +166,15 @@ def _with_agents(layer: Layer) -> Layer:
     return named
 
 
+def _origins(layer: Layer) -> dict[str, Origin]:
+    """Returns the places of settings by name; those of agents, not of their list."""
+    return {".".join(path): s.origin for path, s in layer.items() if path != NUM_AGENTS}
+
+
 def _usual_opponent(layer: Layer) -> str:
     game = layer.get(("env", "id"))
-    return find(str(game.value) if game is not None else EnvConfig.id).opponent
+    with about("env.id"):
+        return find(str(game.value) if game is not None else EnvConfig.id).opponent
 
 
 def _with_weights(layer: Layer) -> Layer:
@@ -219,6 +230,9 @@ def _search(value: Any) -> dict[str, Any]:
         name: coerce(option, hints[name], f"search.{name}")
         for name, option in value.items()
     }
+    if not isinstance(search.get(TARGETS, ()), tuple):
+        claim = "a list such as [parameters, learning_rate]"
+        raise _refused(f"search.{TARGETS}", claim, search[TARGETS])
     try:
         es_config(search)
     except (ValueError, TypeError) as error:
@@ -226,19 +240,33 @@ def _search(value: Any) -> dict[str, Any]:
     return search
 
 
-def _check_read(config: ExperimentConfig) -> None:
-    """Raises ConfigError for words and options in sections that the runner ignores."""
-    for name, origin in config.origins.items():
-        section = next((part for part in name.split(".")[:2] if part in READ_BY), None)
-        if section is None or not origin.on_command_line:
+def _check_read(layer: Layer, kind: RunnerKind) -> None:
+    """Raises ConfigError for what the user wrote in a section that nobody reads."""
+    for path, (value, origin) in layer.items():
+        section = next((part for part in path[:2] if part in READ_BY), None)
+        empty = len(path) == 1 and not value
+        if section is None or empty or not origin.chosen or kind.reads(section):
             continue
-        reader = READ_BY[section]
-        if config.kind != reader:
-            hint = _counterpart(name.split(".")[-1], config.kind)
-            raise ConfigError(
-                f"{origin}: {name} is read by `paxrun {reader.name}` alone, and this "
-                f"run is of the runner {config.runner}{hint}"
-            )
+        raise ConfigError(
+            f"{origin}: {'.'.join(path)} is read by `paxrun {READ_BY[section].name}` "
+            f"alone, and this run is of the runner {kind.name}"
+            f"{_counterpart(path[-1], kind)}"
+        )
+
+
+def _check_unread_searches(config: ExperimentConfig) -> None:
+    """Raises ConfigError for options that no search would have, were there any."""
+    given = {"es": config.es.options}
+    used = [config.es.strategy]
+    for i, agent in enumerate(config.agents, start=1):
+        own = {k: v for k, v in (agent.es or {}).items() if k not in option_types()}
+        given[f"agent{i}.es"] = own
+        used += [(agent.es or {}).get("strategy", config.es.strategy)]
+    for section, options_of_strategies in given.items():
+        for name, value in options_of_strategies.items():
+            reasons = [strategies.refusal(each, name, value) for each in used]
+            if all(reasons):
+                raise ConfigError(str(reasons[0]), f"{section}.{name}")
 
 
 def _counterpart(option: str, kind: RunnerKind) -> str:
@@ -269,7 +297,8 @@ def _section(value: Mapping[str, Any], kind: type[Any], where: str) -> Any:
         else:
             raise ConfigError(
                 f"unknown key {name}{did_you_mean(key, hints)} "
-                f"Known keys: {', '.join(hints)}"
+                f"Known keys: {', '.join(hints)}",
+                name,
             )
     return kind(**own, options=others) if free else kind(**own)
 
@@ -281,15 +310,29 @@ def _mapping(value: Any, where: str) -> Mapping[str, Any]:
 
 
 def _no_mapping(value: Any, where: str) -> ConfigError:
-    what = EXAMPLES.get(where, "a mapping")
-    return ConfigError(f"{where} must be {what}, got {value!r}")
+    return _refused(where, SECTIONS.get(where, "a mapping"), value)
+
+
+def _refused(where: str, claim: str, value: Any) -> ConfigError:
+    text = repr(value)
+    shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+    return ConfigError(f"{where} must be {claim}, got {shown}", where)
 
 
 def _by_rule(value: Any, annotation: Any, where: str) -> Any:
+    """Returns a value of a type with a rule, which names the texts that there are."""
     rule = options.rule_of(annotation)
-    if rule is not None and not rule.holds(value):
-        raise ConfigError(f"{where} must be {rule.claim}, got {value!r}")
-    return value
+    try:
+        typed = coerce(value, annotation.__origin__, where)
+    except ConfigError:
+        names = annotation.__origin__ is str
+        union = typing.get_origin(annotation.__origin__) in _UNIONS
+        if rule is None or not (names or union):
+            raise
+        raise _refused(where, rule.claim, value) from None
+    if rule is not None and not rule.holds(typed):
+        raise _refused(where, rule.claim, typed)
+    return typed
 
 
 def _union(value: Any, members: tuple[Any, ...], where: str) -> Any:
@@ -311,11 +354,12 @@ def _union(value: Any, members: tuple[Any, ...], where: str) -> Any:
 
 def _tuple(value: Any, members: tuple[Any, ...], where: str) -> tuple[Any, ...]:
     if not isinstance(value, list | tuple):
-        raise ConfigError(f"{where} must be a list, got {value!r}")
+        raise _refused(where, "a list", value)
     if len(members) == 2 and members[1] is Ellipsis:
         members = (members[0],) * len(value)
     if len(members) != len(value):
-        raise ConfigError(f"{where} must have {len(members)} entries, got {value!r}")
+        claim = f"{where} must have {len(members)} entries"
+        raise ConfigError(f"{claim}, got {value!r}", where)
     pairs = zip(value, members, strict=True)
     return tuple(coerce(v, m, f"{where}[{i}]") for i, (v, m) in enumerate(pairs))
 
@@ -326,20 +370,24 @@ def _to_bool(value: Any, where: str) -> bool:
     word = str(value).lower()
     if word in _TRUE or word in _FALSE:
         return word in _TRUE
-    raise ConfigError(f"{where} must be true or false, got {value!r}")
+    raise _refused(where, "true or false", value)
 
 
 def _to_int(value: Any, where: str) -> int:
     number = _number(value)
-    if number is None or not math.isfinite(number) or number != int(number):
-        raise ConfigError(f"{where} must be a whole number, got {value!r}")
+    if number is None or number != number:
+        raise _refused(where, "a whole number", value)
+    if not abs(number) < _TOO_LARGE:
+        raise _refused(where, "a whole number below 2**63", value)
+    if number != int(number):
+        raise _refused(where, "a whole number", value)
     return int(number)
 
 
 def _to_float(value: Any, where: str) -> float:
     number = _number(value)
-    if number is None or not math.isfinite(number):
-        raise ConfigError(f"{where} must be a finite number, got {value!r}")
+    if number is None or not abs(number) <= sys.float_info.max:
+        raise _refused(where, "a finite number", value)
     return float(number)
 
 
@@ -361,7 +409,7 @@ def _to_str(value: Any, where: str) -> str:
         return value
     if isinstance(value, int | float) and not isinstance(value, bool):
         return str(value)
-    raise ConfigError(f"{where} must be a text, got {value!r}")
+    raise _refused(where, "a text", value)
 
 
 def _shown(agent: AgentConfig) -> dict[str, Any]:

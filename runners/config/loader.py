@@ -2,7 +2,7 @@
 
 import dataclasses
 import importlib.resources
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,14 +15,22 @@ from runners.config.merging import (
     Layer,
     Setting,
     changed,
+    check_command,
     command_line,
     flat,
     inherited,
+    left_behind,
     merge,
     nobody_asked,
 )
 from runners.config.reading import dump, flow, parse, read, read_words
-from runners.config.schema import ConfigError, EnvConfig, ExperimentConfig, Origin
+from runners.config.schema import (
+    FIELDS,
+    ConfigError,
+    EnvConfig,
+    ExperimentConfig,
+    Origin,
+)
 from runners.kinds import KINDS
 
 DEFAULT_EXPERIMENT = "ipd/ppo_v_tft"
@@ -77,11 +85,12 @@ def load(
     elif not config_file:
         documents = [_implied(command)]
     for path in config_file or ():
-        documents += _file(local_path(path))
+        documents += _file(path)
     whole = _merged(documents, command)
     if not config_file and experiment is None:
         whole = nobody_asked(documents[0].says, whole)
-    return build(whole)
+    notices = [notice for d in documents for notice in _lost(d.says, whole)]
+    return dataclasses.replace(build(whole), notices=tuple(notices))
 
 
 def _check_each(argument: str, values: Any, kind: Any) -> None:
@@ -119,7 +128,7 @@ def load_on_run(
             "played: leave one of them out"
         )
     origin = Origin("run", f"the run {Path(path).parent}")
-    base = read(parse(_text(Path(path)), str(path)), origin)
+    base = read(parse(_text(Path(path), str(path)), str(path)), origin)
     base = merge(base, read(dict(changes), origin))
     return build(_merged([Document(base)], command))
 
@@ -187,6 +196,16 @@ def origin_lines(config: ExperimentConfig) -> list[str]:
     ]
 
 
+def _lost(stored: Layer, whole: Layer) -> Iterator[str]:
+    """Yields a notice for every agent that lost settings of an experiment by moving."""
+    for key, other, agent in left_behind(stored, whole):
+        yield (
+            f"{other} is {agent['name']} with its usual settings: those that the "
+            f"experiment gives to {key} are dropped with it. To keep them, write "
+            f"{other}='{flow(agent)}'"
+        )
+
+
 def _command(
     words: Sequence[str], options: Mapping[str, Any]
 ) -> tuple[str | None, Layer]:
@@ -210,7 +229,8 @@ def _merged(documents: Sequence[Document], command: Layer) -> Layer:
     """Returns the merged documents with the command line on top.
 
     Raises:
-        ConfigError: If the small size is asked for and no document has one.
+        ConfigError: If the small size is asked for and no document has one, or a file
+            is for another runner than that of the command.
     """
     layers = (*(document.says for document in documents), command)
     wanted = [layer[QUICK].value for layer in layers if QUICK in layer]
@@ -228,6 +248,7 @@ def _merged(documents: Sequence[Document], command: Layer) -> Layer:
             if any(path[0] == "bands" for path in document.small):
                 base = {p: s for p, s in base.items() if p[0] != "bands"}
             base = merge(base, document.small)
+    check_command(base, command)
     whole = changed(base, command)
     whole.pop(QUICK, None)
     return whole
@@ -246,7 +267,7 @@ def _experiment(name: str, seen: tuple[str, ...] = ()) -> Document:
     path = _path(name)
     local = isinstance(path, Path) and not path.is_absolute()
     origin = Origin("experiment", str(path) if local else f"the experiment {name}")
-    data = parse(path.read_text(encoding="utf-8"), str(path))
+    data = parse(_text(path, str(path)), str(path))
     parents, own = _extended(data, origin, (*seen, name))
     whole = own.on_top_of(parents)
     whole.says[NAME] = Setting(name, origin)
@@ -260,10 +281,9 @@ def _extended(
     if not isinstance(data, dict):
         return Document({}), Document(read(data, origin))
     data = dict(data)
-    parents = data.pop("extends", ())
     base = Document({})
-    for parent in (parents,) if isinstance(parents, str) else parents:
-        base = _experiment(str(parent), seen).on_top_of(base)
+    for parent in _parents(data.pop("extends", []), origin):
+        base = _experiment(parent, seen).on_top_of(base)
     small: Layer = {}
     if isinstance(data.get("quick"), dict):
         smaller = dataclasses.replace(origin, place=f"{origin}, quick")
@@ -271,22 +291,39 @@ def _extended(
     return base, Document(read(data, origin), small)
 
 
-def _file(path: Path) -> list[Document]:
+def _parents(extends: Any, origin: Origin) -> list[str]:
+    """Returns the names of the experiments that a document extends."""
+    parents = [extends] if isinstance(extends, str) else extends
+    if not isinstance(parents, list) or not all(isinstance(p, str) for p in parents):
+        raise ConfigError(
+            f"{origin}: extends must be the name of a stored experiment, or a list of "
+            f"names, got {extends!r}"
+        )
+    return parents
+
+
+def _file(given: str | Path) -> list[Document]:
     """Returns the experiment that a file extends, if any, and its own settings."""
-    origin = Origin("file", f"--config {path}")
-    parents, own = _extended(parse(_text(path), str(path)), origin)
+    if not str(given) or "://" in str(given):
+        raise ConfigError(f"--config must name a file of this machine, got {given!r}")
+    path = local_path(given)
+    data = parse(_text(path, f"--config {path}"), str(path))
+    # Of the settings, only this one is left out by `as_dict` where nobody reads it.
+    whole = isinstance(data, dict) and data.keys() >= FIELDS.keys() - {"es"}
+    origin = Origin("whole file" if whole else "file", f"--config {path}")
+    parents, own = _extended(data, origin)
     own.says.setdefault(NAME, Setting(path.stem, origin))
     return [parents, own] if parents.says else [own]
 
 
-def _text(path: Path) -> str:
+def _text(path: Any, place: str) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except OSError as error:
-        raise ConfigError(f"cannot read --config {path}: {error.strerror}") from None
+        raise ConfigError(f"cannot read {place}: {error.strerror}") from None
     except UnicodeDecodeError as error:
         raise ConfigError(
-            f"cannot read --config {path}: it is not a UTF-8 text ({error.reason} at "
+            f"cannot read {place}: it is not a UTF-8 text ({error.reason} at "
             f"byte {error.start}); save it as UTF-8"
         ) from None
 

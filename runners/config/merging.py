@@ -13,7 +13,14 @@ from typing import Any, NamedTuple
 
 from paxenv.registry import UnknownGameError, find
 from paxenv.wording import counted
-from runners.config.schema import ConfigError, EnvConfig, ExperimentConfig, Origin
+from runners.config.schema import (
+    OF_EVERY_AGENT,
+    SECTIONS,
+    ConfigError,
+    EnvConfig,
+    ExperimentConfig,
+    Origin,
+)
 from runners.search import strategies
 from runners.search.options import SHARED
 
@@ -32,6 +39,8 @@ Layer = dict[Path, Setting]
 AGENT_KEY = re.compile(r"^agent([1-9][0-9]*)$")
 #: The number of agents in a list. Its entries are settings of `agent1`, `agent2`, ...
 NUM_AGENTS: Path = ("agents",)
+#: Whether it is only evaluated.
+EVAL: Path = ("eval",)
 #: Whether the small size is wanted.
 QUICK: Path = ("quick",)
 NAME: Path = ("name",)
@@ -58,13 +67,23 @@ def flat(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
     """Yields the settings of nested data with their paths.
 
     A payoff and a distribution are one value, also where they are written as mappings.
+    So is a mapping in the place of a number or a name, which its type refuses.
     """
-    whole = path == ("env", "payoff") or (len(path) == 3 and path[1] == "sample")
-    if whole or not isinstance(value, Mapping) or not value:
+    if _is_one_value(path) or not isinstance(value, Mapping) or not value:
         yield path, value
         return
     for key, inner in value.items():
         yield from flat(inner, (*path, str(key)))
+
+
+def _is_one_value(path: Path) -> bool:
+    if not path:
+        return False
+    if not AGENT_KEY.match(path[0]):
+        top = len(path) == 1 and path[0] not in SECTIONS
+        return top or path in (("env", "id"), ("env", "payoff"))
+    own = len(path) == 2 and path[1] in OF_EVERY_AGENT
+    return own or (len(path) == 3 and path[1] == "sample")
 
 
 def nested(layer: Layer) -> dict[str, Any]:
@@ -135,7 +154,7 @@ def command_line(layers: Iterable[Layer]) -> Layer:
         if NUM_AGENTS in layer and NUM_AGENTS in merged:
             other = merged[NUM_AGENTS].origin
             merged = {path: s for path, s in merged.items() if s.origin != other}
-        _check_runner(merged.get(("runner",)), layer.get(("runner",)))
+        _check_runner(merged.get(("runner",)), layer)
         merged = on_top(merged, layer)
     for path in LENGTHS:
         if LENGTH in merged and path in merged:
@@ -162,7 +181,7 @@ def runner_of(layer: Layer) -> Setting | None:
     Raises:
         ConfigError: If another runner is asked for in the same place.
     """
-    asked, runner = layer.get(("eval",)), layer.get(("runner",))
+    asked, runner = layer.get(EVAL), layer.get(("runner",))
     if asked is None or not asked.value:
         return runner
     if runner is not None and runner.value != "eval":
@@ -206,6 +225,30 @@ def changed(base: Layer, layer: Layer) -> Layer:
     if name is not None and merged[NAME] == name:
         merged[NAME] = Setting(SIGN.join((str(name.value), *differ)), OTHER_NAME)
     return merged
+
+
+def left_behind(base: Layer, whole: Layer) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """Yields agents of `base` that play in another place of `whole`, as if moved there.
+
+    Yields:
+        (the agent's key in `base`, that in `whole`, the settings which it has lost).
+    """
+    for key in agent_keys(base):
+        name = base.get((key, "name"))
+        if name is None or not _differ(base, whole, key, "name"):
+            continue
+        for other in agent_keys(whole):
+            came = whole.get((other, "name"))
+            if came is None or came.value != name.value or not came.origin.typed:
+                continue
+            lost = {
+                path[1]: s.value
+                for path, s in base.items()
+                if path[0] == key and len(path) == 2 and not s.origin.typed
+                if path[1] != "name" and (other, path[1]) not in whole
+            }
+            if lost:
+                yield key, other, {"name": name.value, **lost}
 
 
 def nobody_asked(base: Layer, whole: Layer) -> Layer:
@@ -261,14 +304,24 @@ def _check_listed(kept: Layer, count: Setting) -> None:
             )
 
 
-def _check_runner(word: Setting | None, option: Setting | None) -> None:
-    """Raises ConfigError if a word asks for another runner than the command."""
-    if word is None or option is None or word.value == option.value:
+def check_command(base: Layer, command: Layer) -> None:
+    """Raises ConfigError if a file asks for another runner than the command."""
+    said_again = EVAL in command
+    asked = {p: s for p, s in base.items() if p != EVAL or not said_again}
+    _check_runner(runner_of(asked), command)
+
+
+def _check_runner(asked: Setting | None, above: Layer) -> None:
+    """Raises ConfigError if a word or a file asks for another runner than above it."""
+    command = above.get(("runner",))
+    if asked is None or command is None or asked.value == command.value:
         return
-    if (word.origin.kind, option.origin.kind) == ("word", "option"):
+    if asked.origin.chosen and command.origin.kind == "option":
+        word = asked.origin.on_command_line
+        said = asked.origin if word else f"{asked.origin}: runner={asked.value}"
         raise ConfigError(
-            f"{word.origin} contradicts {option.origin}: leave it out, or write "
-            f"`paxrun {word.value}`"
+            f"{said} contradicts {command.origin}: leave it out, or write "
+            f"`paxrun {asked.value}`"
         )
 
 

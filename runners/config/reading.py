@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import yaml
 
 from paxenv import options
-from runners.config.building import EXAMPLES, TARGETS, coerce, hashable
+from runners.config.building import TARGETS, coerce, hashable
 from runners.config.merging import (
     AGENT_KEY,
     NUM_AGENTS,
@@ -25,11 +25,13 @@ from runners.config.merging import (
 )
 from runners.config.schema import (
     FIELDS,
+    SECTIONS,
     ConfigError,
     ExperimentConfig,
     Origin,
     WandbConfig,
     did_you_mean,
+    placed,
 )
 from runners.search.options import ESOptions, renamed
 from runners.search.outer_options import search_key
@@ -46,24 +48,38 @@ _RESOLVERS = (
     ("tag:yaml.org,2002:null", _NULL, ["~", "n", "N", ""]),
     ("tag:yaml.org,2002:int", _INT, "-+0123456789"),
     ("tag:yaml.org,2002:float", _FLOAT, "-+.0123456789"),
+    ("tag:yaml.org,2002:merge", re.compile("^<<$"), "<"),
 )
 
 
 class _Loader(yaml.SafeLoader):
-    """The core schema of YAML 1.2, and an error for a key that is given twice."""
+    """The core schema of YAML 1.2 with merge keys, and an error for what is no tree.
+
+    A key is a scalar, and is given once; a value is no part of itself.
+    """
 
     yaml_implicit_resolvers: dict[str, Any] = {}
+    yaml_constructors: dict[Any, Any] = {}
 
-    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
-        self.flatten_mapping(node)
+    def compose_mapping_node(self, anchor: Any) -> Any:
+        node = super().compose_mapping_node(anchor)
         seen = set()
-        for key_node, _ in node.value:
-            key = self.construct_object(key_node, deep=True)
-            if key in seen:
-                line = key_node.start_mark.line + 1
-                raise ConfigError(f"line {line}: the key {key!r} is given twice")
-            seen.add(key)
-        return super().construct_mapping(node, deep)
+        for key, _ in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                raise _mistake("a key must be a word, not a list or a mapping", key)
+            if (key.tag, key.value) in seen:
+                line = key.start_mark.line + 1
+                raise ConfigError(f"line {line}: the key {key.value!r} is given twice")
+            seen.add((key.tag, key.value))
+        return node
+
+    def construct_object(self, node: Any, deep: bool = False) -> Any:
+        # Inner nodes first, so that a node within itself is noticed.
+        return super().construct_object(node, deep=True)
+
+
+def _mistake(what: str, node: Any) -> yaml.YAMLError:
+    return yaml.constructor.ConstructorError(None, None, what, node.start_mark)
 
 
 class _Dumper(yaml.SafeDumper):
@@ -80,11 +96,31 @@ for _class in (_Loader, _Dumper):
         _class.add_implicit_resolver(_tag, _pattern, list(_first))
 
 
-def _construct_int(loader: Any, node: Any) -> int:
-    return int(loader.construct_scalar(node).replace("_", ""))
+def _scalar(kind: str, pattern: re.Pattern[str], make: Callable[[str], Any]) -> None:
+    """Adds how texts of a kind are read, also where a tag says so: `!!int 3`."""
+
+    def construct(loader: Any, node: Any) -> Any:
+        text = loader.construct_scalar(node)
+        try:
+            if pattern.match(text):
+                return make(text.replace("_", ""))
+        except ValueError:  # Python reads no number of thousands of digits.
+            pass
+        shown = text if len(text) < 80 else f"{text[:80]}..."
+        raise _mistake(f"{shown!r} is no {kind}", node)
+
+    _Loader.add_constructor(f"tag:yaml.org,2002:{kind}", construct)
 
 
-_Loader.add_constructor("tag:yaml.org,2002:int", _construct_int)
+_scalar("bool", _BOOL, lambda text: text.lower() == "true")
+_scalar("null", _NULL, lambda text: None)
+_scalar("int", _INT, int)
+# Python writes infinity without the dot.
+_scalar("float", _FLOAT, lambda text: float(re.sub(r"\.(?=[a-zA-Z])", "", text)))
+for _kind in ("str", "seq", "map"):
+    _tag = f"tag:yaml.org,2002:{_kind}"
+    _Loader.add_constructor(_tag, yaml.SafeLoader.yaml_constructors[_tag])
+_Loader.add_constructor(None, yaml.SafeLoader.yaml_constructors[None])  # type: ignore[arg-type]
 _Dumper.add_representer(tuple, lambda dumper, data: dumper.represent_list(list(data)))
 
 
@@ -105,6 +141,8 @@ def parse(text: str, origin: str) -> Any:
     except yaml.YAMLError as error:
         problem = str(error).replace("\n", " ")
         raise ConfigError(f"{origin} is not valid YAML: {problem}") from None
+    except RecursionError:
+        raise ConfigError(f"{origin} is nested too deeply to be read") from None
 
 
 def dump(data: Any) -> str:
@@ -163,6 +201,9 @@ HINTS = {
     "hidden_size": "agent1.hidden_sizes",
     "defaults": "`extends: NAME`, where NAME is a stored experiment",
     "config": "the option --config FILE",
+    "extends": "`ipd/ppo`, the experiment's name as a word of its own; in a file, "
+    "`extends: ipd/ppo` stands at the top",
+    "experiment": "`extends: ipd/ppo` in a file, or a word of its own",
 }
 _KNOWN = [*FIELDS, *SHORT, "quick", "model_path", "run_path", "player", "eval"]
 _KNOWN += ["agent1", "agent2"]
@@ -180,6 +221,8 @@ def _texts() -> set[Path]:
 
 
 TEXTS = _texts()
+#: Several texts, which one text may hold.
+TAGS = ("wandb", "tags")
 
 
 def read(data: Any, origin: Origin) -> Layer:
@@ -201,11 +244,15 @@ def read(data: Any, origin: Origin) -> Layer:
     if not isinstance(data, dict):
         raise ConfigError(f"{place}: expected KEY: VALUE lines, got {data!r}")
     layer: Layer = {}
+    names: dict[Path, str] = {}
     for key, value in data.items():
         _check_key(key, place)
-        for start, said, written in _spelt_out(str(key), value, place):
+        with placed({str(key): origin}):
+            settings = list(_spelt_out(str(key), value, place))
+        for start, said, written in settings:
             for path, one in flat(said, start):
-                _check_new(path, layer, place, written)
+                _check_new(path, names, place, written)
+                names[path] = written
                 if "${" in repr(one):
                     raise ConfigError(
                         f"{place}: interpolation unsupported: {one!r} in "
@@ -338,13 +385,15 @@ def _check_key(key: Any, place: str) -> None:
     )
 
 
-def _check_new(path: Path, layer: Layer, place: str, written: str) -> None:
-    """Raises ConfigError if a layer already has a setting, or a part of it."""
-    for other in layer:
+def _check_new(path: Path, names: dict[Path, str], place: str, written: str) -> None:
+    """Raises ConfigError if a setting is there already, or a part of it."""
+    for other, first in names.items():
         short = min(path, other, key=len)
         if path[: len(short)] == other[: len(short)]:
-            name = ".".join(short)
-            raise ConfigError(f"{place}: {name} is given twice, once as {written}")
+            raise ConfigError(
+                f"{place}: {'.'.join(short)} is given twice, as {first} and as "
+                f"{written}: leave one of them out"
+            )
 
 
 def _spelt_out(key: str, value: Any, place: str) -> Iterator[tuple[Path, Any, str]]:
@@ -353,21 +402,22 @@ def _spelt_out(key: str, value: Any, place: str) -> Iterator[tuple[Path, Any, st
         yield SHORT[key], value, key
     elif key in ("eval", "quick"):
         yield (key,), coerce(value, bool, key), key
+    elif key == "runner":
+        yield (key,), coerce(value, FIELDS[key], key), key
     elif key == "agents":
-        if not isinstance(value, list | tuple | None):
+        if not isinstance(value, list | tuple):
             raise ConfigError(
                 f"{place}: agents must be a list of names, or of mappings with a name, "
                 f"got {value!r}"
             )
-        agents = value or ()
-        yield NUM_AGENTS, len(agents), key
-        for i, agent in enumerate(agents, start=1):
+        yield NUM_AGENTS, len(value), key
+        for i, agent in enumerate(value, start=1):
             yield from _agent(f"agent{i}", agent, key, place)
     elif AGENT_KEY.match(key):
         yield from _agent(key, value, key, place)
     elif key == "env" and isinstance(value, str):
         yield (key, "id"), value, key
-    elif key in EXAMPLES and not (key == "payoff_sampler" and value is None):
+    elif key in SECTIONS and not (key == "payoff_sampler" and value is None):
         yield from _section((key,), value, place)
     else:
         yield (key,), value, key
@@ -380,8 +430,9 @@ def _agent(
         yield (key, "name"), value, written
         return
     if not isinstance(value, dict) or not value:
+        who = key if key == written else f"{key} in {written}"
         raise ConfigError(
-            f"{place}: {written} must be an agent's name or a mapping with a name, "
+            f"{place}: {who} must be an agent's name or a mapping with a name, "
             f"got {value!r}"
         )
     for name, option in value.items():
@@ -395,7 +446,7 @@ def _section(path: Path, value: Any, place: str) -> Iterator[tuple[Path, Any, st
     section = path[-1]
     if not isinstance(value, dict):
         raise ConfigError(
-            f"{place}: {section} must be {EXAMPLES[section]}, got {value!r}"
+            f"{place}: {'.'.join(path)} must be {SECTIONS[section]}, got {value!r}"
         )
     if not value:
         yield path, value, section
@@ -406,6 +457,6 @@ def _section(path: Path, value: Any, place: str) -> Iterator[tuple[Path, Any, st
             raise ConfigError(f"{place}: {error}") from error
         if isinstance(option, str) and (section, name) == ("search", TARGETS):
             option = [option]
-        if isinstance(option, str) and (section, name) == ("wandb", "tags"):
-            option = option.split(",")
-        yield (*path, name), option, str(key)
+        if isinstance(option, str | int | float) and (section, name) == TAGS:
+            option = str(option).split(",")
+        yield (*path, name), option, f"{'.'.join(path)}.{key}"

@@ -1,7 +1,9 @@
 """Configs of experiments: frozen dataclasses that are checked at construction."""
 
+import contextlib
 import dataclasses
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Any
 
 from paxenv.options import (
@@ -40,7 +42,16 @@ Players = tuple[int, ...]
 
 
 class ConfigError(ValueError):
-    """A mistake in a config, an override or an option; the message names the fix."""
+    """A mistake in a config, an override or an option; the message names the fix.
+
+    Attributes:
+        setting: The setting whose value is wrong, such as `agent1.gamma`; empty if
+            there is no such one, or the message says where it was written.
+    """
+
+    def __init__(self, message: str, setting: str = "") -> None:
+        super().__init__(message)
+        self.setting = setting
 
 
 def _check_type(name: str, value: object, kind: Any, claim: str) -> None:
@@ -49,7 +60,10 @@ def _check_type(name: str, value: object, kind: Any, claim: str) -> None:
 
 
 #: The heights of layers; the setting of the highest layer wins.
-HEIGHTS = {"default": 0, "experiment": 1, "run": 1, "file": 2, "word": 3, "option": 3}
+HEIGHTS = {
+    **{"default": 0, "experiment": 1, "run": 1, "file": 2, "whole file": 2},
+    **{"word": 3, "option": 3},
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,7 +72,8 @@ class Origin:
 
     Attributes:
         kind: `"default"`, a stored `"experiment"`, the config of a `"run"`, a `"file"`
-            given by `--config`, a `"word"` `KEY=VALUE`, or an `"option"`.
+            given by `--config`, a `"whole file"` that holds every setting, a `"word"`
+            `KEY=VALUE`, or an `"option"`.
         place: The file, the word or the option itself, as messages name it.
     """
 
@@ -76,6 +91,14 @@ class Origin:
         return self.height >= HEIGHTS["file"]
 
     @property
+    def chosen(self) -> bool:
+        """Whether the user wrote it because it should take effect.
+
+        A whole file says everything, also what its runner does not read.
+        """
+        return self.typed and self.kind != "whole file"
+
+    @property
     def on_command_line(self) -> bool:
         """Whether it is a word or an option."""
         return self.height == HEIGHTS["word"]
@@ -90,6 +113,50 @@ class Origin:
 
 
 DEFAULT = Origin("default", "default")
+
+
+@contextlib.contextmanager
+def placed(origins: Mapping[str, Origin]) -> Iterator[None]:
+    """Adds to an error about a setting where the setting was written.
+
+    An entry of a list is where the list is, and a section where its settings are.
+
+    Args:
+        origins: The places of settings, by name.
+    """
+    try:
+        yield
+    except ValueError as error:
+        setting = getattr(error, "setting", "")
+        if setting:
+            error.setting = ""  # type: ignore[attr-defined]
+            error.args = (f"{error}{_said(setting, origins)}",)
+        raise
+
+
+@contextlib.contextmanager
+def about(setting: str) -> Iterator[None]:
+    """Makes any ValueError one about a setting, such as `agent1.name`.
+
+    Its message begins with the section of the setting.
+    """
+    try:
+        yield
+    except ValueError as error:
+        error.args = (f"{setting.rpartition('.')[0]}: {error}",)
+        error.setting = setting  # type: ignore[attr-defined]
+        raise
+
+
+def _said(setting: str, origins: Mapping[str, Origin]) -> str:
+    name = re.sub(r"\[\d+\]", "", setting)
+    parts = name.split(".")
+    for n in range(len(parts), 0, -1):
+        found = origins.get(".".join(parts[:n]))
+        if found is not None:
+            return found.said
+    within = [o.said for key, o in origins.items() if key.startswith(f"{name}.")]
+    return " and".join(dict.fromkeys(filter(None, within)))
 
 
 @documented
@@ -244,9 +311,10 @@ class WandbConfig:
 class ExperimentConfig:
     """All settings of a run.
 
-    `origins` holds the place where each value was written, by the setting's name, such
-    as `agent1.gamma`; defaults are left out. Configs that differ only in `origins` are
-    equal.
+    `origins` says where each value was written, by the setting's name, such as
+    `agent1.gamma`; those that nobody wrote are left out. `notices` are what the user
+    should know about how the layers were merged. Two configs that differ in these alone
+    are equal.
     """
 
     name: str = option(
@@ -376,6 +444,7 @@ class ExperimentConfig:
     origins: Mapping[str, Origin] = dataclasses.field(
         default_factory=dict, compare=False, repr=False
     )
+    notices: tuple[str, ...] = dataclasses.field(default=(), compare=False, repr=False)
 
     def __post_init__(self) -> None:
         check(self, error=ConfigError)
@@ -384,9 +453,8 @@ class ExperimentConfig:
         _check_type("search", self.search, Mapping, "a mapping")
         for metric, (low, high) in self.bands.items():
             if not low <= high:
-                raise ConfigError(
-                    f"bands.{metric} must be [low, high], got {low, high}"
-                )
+                name = f"bands.{metric}"
+                raise ConfigError(f"{name} must be [low, high], got {low, high}", name)
 
     def _check_sections(self) -> None:
         """Raises ConfigError for a section, or an agent, that is not of its class."""
@@ -423,11 +491,24 @@ class ExperimentConfig:
 
 #: The settings of an experiment, with their types.
 FIELDS = {
-    name: hint for name, hint in hints(ExperimentConfig).items() if name != "origins"
+    field.name: hints(ExperimentConfig)[field.name]
+    for field in dataclasses.fields(ExperimentConfig)
+    if field.compare
 }
+#: What the sections of an experiment are, for messages. All else is one value.
+SECTIONS = {
+    "env": "a name or a mapping with an id",
+    "es": "a mapping such as {strategy: Open_ES}",
+    "search": "a mapping such as {iterations: 10}",
+    "wandb": "a mapping such as {log: true}",
+    "payoff_sampler": "a mapping such as {kind: dilemma, low: -5, high: 0}",
+    "bands": "METRIC: [low, high] lines",
+}
+#: Settings of every agent that are one value each.
+OF_EVERY_AGENT = hints(AgentConfig).keys() - {"es", "sample", "options"}
 
 
 def did_you_mean(name: object, known: Iterable[str]) -> str:
     """Returns the end of a sentence about an unknown name: a suggestion, or a stop."""
-    near = closest(str(name), list(known))
+    near = closest(name, list(known)) if isinstance(name, str) else []
     return f"; did you mean {near[0]!r}?" if near else "."

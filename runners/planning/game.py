@@ -10,7 +10,8 @@ import numpy as np
 
 import paxenv
 from paxenv import keys
-from paxenv.registry import GameSpec, OptionError
+from paxenv.payoff_parser import PayoffError
+from paxenv.registry import GameSpec, OptionError, UnknownOptionError
 from paxenv.shuffled_players import ShuffledPlayers
 from paxenv.single_player import CO_PLAYER_SEED, SinglePlayer
 from paxenv_agents.agent import Agent
@@ -38,13 +39,17 @@ def make_game(
     options = dict(options)
     for name in STEP_OPTIONS:
         if name in options:
-            options[name] = coerce(options[name], int, name)
+            options[name] = coerce(options[name], int, f"env.{name}")
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
         try:
             env, params = paxenv.make(game.id, **options)
         except OptionError as error:
-            raise ConfigError(f"env.{error}") from error
+            raise ConfigError(f"env.{error}", f"env.{error.option}") from error
+        except UnknownOptionError as error:
+            raise ConfigError(str(error), f"env.{error.option}") from error
+        except PayoffError as error:
+            raise ConfigError(str(error), "env.payoff") from error
     notices = [str(w.message) for w in caught if issubclass(w.category, UserWarning)]
     return env, params, tuple(dict.fromkeys(notices))
 

@@ -13,6 +13,7 @@ from paxenv.registry import GameSpec, find
 from paxenv.wording import counted, grouped
 from paxenv_agents.engine.lineup import Slot
 from runners.config import AgentConfig, ConfigError, ExperimentConfig
+from runners.config.schema import about, placed
 from runners.engine.experiment import Experiment
 from runners.engine.outer import Frozen, Gradient, OuterOptimiser
 from runners.engine.placement import make_mesh
@@ -126,17 +127,24 @@ def prepare(config: ExperimentConfig) -> Plan:
     """Returns the plan of a config.
 
     Raises:
-        ValueError: If a name is unknown, or settings do not fit together.
+        ValueError: If a name is unknown, or settings do not fit together; says where
+            the user wrote a value that does not fit.
     """
     if not isinstance(config, ExperimentConfig):
         raise ValueError(
             "config must be an ExperimentConfig, as load_config returns one, got "
             f"{config!r}"
         )
-    game = find(config.env.id)
+    with placed(config.origins):
+        return _prepared(config)
+
+
+def _prepared(config: ExperimentConfig) -> Plan:
+    with about("env.id"):
+        game = find(config.env.id)
     env, params, notices = make_game(game, config.env.options)
     config, replaced = _seated(config, game, env)
-    notices += replaced
+    notices = (*config.notices, *notices, *replaced)
     config, outer = _optimised(config)
     _check_kind(config)
     seats = seating.seats(config)
@@ -342,13 +350,21 @@ def _check_searched(config: ExperimentConfig, slots: Sequence[Slot]) -> None:
         try:
             used_by_policy(slot.agent)
         except ValueError as error:
-            raise ConfigError(f"agent{i}={agent.name}: {error}") from error
+            # The user knows the agent by its name, not by the class that plays it.
+            said = str(error).replace(type(slot.agent).__name__, agent.name)
+            raise ConfigError(f"agent{i}: {said}", f"agent{i}.name") from error
 
 
 def _mesh(config: ExperimentConfig) -> Mesh | None:
     """Returns the devices of a run, None for the default one."""
     if config.num_devices == 1 and config.fsdp_devices == 1:
         return None
+    if config.num_devices % config.fsdp_devices:
+        raise ConfigError(
+            f"fsdp_devices must divide num_devices, got {config.fsdp_devices} and "
+            f"{config.num_devices}",
+            "fsdp_devices",
+        )
     return make_mesh(config.fsdp_devices, config.num_devices)
 
 

@@ -16,7 +16,7 @@ from paxenv_agents.agent import Agent
 from paxenv_agents.engine.lineup import Slot
 from runners.config import DEFAULT_LEARNER, AgentConfig, ConfigError, ExperimentConfig
 from runners.config.building import coerce
-from runners.config.schema import UNIFORM_STOP, did_you_mean
+from runners.config.schema import UNIFORM_STOP, about, did_you_mean, placed
 from runners.engine.interventions import (
     STOP,
     BlindGames,
@@ -34,6 +34,8 @@ from runners.engine.interventions import (
 )
 from runners.kinds import KINDS, RunnerKind
 
+#: The number of a learner that says whether it learns.
+ENABLED = "enabled"
 #: Options of learners that a run decides, and the settings to write instead.
 RUN_SETTINGS = {
     "num_envs": "num_envs=VALUE",
@@ -125,7 +127,9 @@ class Seat:
             ConfigError: If it has no such option, or a value does not fit.
         """
         agent, kind = self.agent, self.config.kind
-        types = option_types(registry.find(agent.name).load(), kind)
+        with about(f"{self.where}.name"):
+            found = registry.find(agent.name)
+        types = option_types(found.load(), kind)
         if types is None:
             return dict(agent.options)
         given = {}
@@ -282,15 +286,19 @@ class Seat:
             ConfigError: If the agent has no such hyperparameter, or a bound is refused.
         """
         draws: dict[str, Uniform | UniformStop] = {}
-        known = jax.eval_shape(lambda: made.init_state(jax.random.key(0))).hyper
+        hyper = jax.eval_shape(lambda: made.init_state(jax.random.key(0))).hyper
+        # Whether it learns is a setting of its own.
+        known = hyper.keys() - {ENABLED}
         for name, value in self.agent.sample.items():
+            setting = f"{self.where}.sample.{name}"
             if name not in known:
                 raise ConfigError(
                     f"{self.where}.sample: {self.agent.name} has no hyperparameter "
                     f"{name!r}{did_you_mean(name, known)} Its hyperparameters: "
-                    f"{', '.join(known) or 'none'}"
+                    f"{', '.join(sorted(known)) or 'none'}",
+                    setting,
                 )
-            draws[name] = _distribution(f"{self.where}.sample.{name}", value)
+            draws[name] = _distribution(setting, value)
         if self.agent.stop_after == UNIFORM_STOP:
             draws[STOP] = UniformStop(num_outer_steps)
         return DrawnNumbers(tuple(sorted(draws.items()))) if draws else None
@@ -367,8 +375,9 @@ def seats(config: ExperimentConfig) -> tuple[Seat, ...]:
 
 def check_options(config: ExperimentConfig) -> None:
     """Raises ValueError if an agent is unknown, or has no such option."""
-    for seat in seats(config):
-        seat.options()
+    with placed(config.origins):
+        for seat in seats(config):
+            seat.options()
 
 
 def option_types(
@@ -456,13 +465,15 @@ def _distribution(where: str, value: Any) -> Uniform:
     if not isinstance(value, Mapping) or len(value) != 1:
         raise ConfigError(
             f"{where} must be one distribution, such as {{log_uniform: [1e-5, 1]}} or "
-            f"{{uniform: [0, 1]}}, got {value!r}"
+            f"{{uniform: [0, 1]}}, got {value!r}",
+            where,
         )
     ((name, bounds),) = value.items()
     if name not in DISTRIBUTIONS:
         raise ConfigError(
             f"{where}: there is no distribution {name!r}"
-            f"{did_you_mean(name, DISTRIBUTIONS)} Known: {', '.join(DISTRIBUTIONS)}"
+            f"{did_you_mean(name, DISTRIBUTIONS)} Known: {', '.join(DISTRIBUTIONS)}",
+            where,
         )
     low, high = coerce(bounds, tuple[float, float], f"{where}.{name}")
     try:

@@ -89,7 +89,8 @@ class Evolution(OuterOptimiser[EvolutionState, Generation]):
         for i, (slot, search) in enumerate(
             zip(lineup.slots, self.searches, strict=True)
         ):
-            who = f"{type(slot.agent).__name__} (players {slot.players})"
+            seats = ", ".join(f"player {player + 1}" for player in slot.players)
+            who = f"agent{i + 1} ({type(slot.agent).__name__}, {seats})"
             if slot.self_play_players:
                 raise ValueError(
                     f"{who} plays others by self-play, but the fitness of a member "
@@ -108,7 +109,8 @@ class Evolution(OuterOptimiser[EvolutionState, Generation]):
             if lineup.clock(i) != "inner":
                 raise ValueError(
                     f"{who} would never learn: under evolution a learner updates after "
-                    "each inner episode, so use clock='inner' and num_outer_steps > 1"
+                    "each inner episode, so it needs clock=inner, and num_outer_steps "
+                    "of 2 or more"
                 )
             if slot.reset_interval != 1:
                 raise ValueError(

@@ -1,12 +1,15 @@
 """The command line: what it takes, and what it says to a mistake."""
 
 import json
+import re
 import shutil
 import signal
 
 import pytest
 import yaml
 
+from runners.cli import COMMANDS
+from runners.config import experiment_names
 from runners.storage.run_dir import RunDir
 
 USAGE = 2
@@ -23,6 +26,15 @@ for args in (["--help"], ["--version"], ["rl", "--help"], ["list", "--help"]):
 print([name for name in ("jax", "matplotlib", "gymnasium") if name in sys.modules])
 """
     assert run_python(code) == "[]"
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_experiments_that_a_help_names_are_there(paxrun, command):
+    text = paxrun(command, "--help").stdout
+    families = {name.partition("/")[0] for name in experiment_names()}
+    named = re.findall(rf"\b(?:{'|'.join(families)})/\w+", text)
+    assert set(named) <= set(experiment_names())
+    assert named or command not in ("rl", "evo", "sarl", "es")
 
 
 @pytest.mark.slow
@@ -250,11 +262,14 @@ def test_a_payoff_for_a_game_without_one_is_refused(paxrun, tmp_path):
         (["describe", "IPD", "colour=red"], "has no option 'colour'"),
         (
             ["evo", "--agent1", "TitForTat", "--agent2", "Grim"],
-            "agent1=TitForTat: the actions of MemoryOne depend on no parameters",
+            "agent1: the actions of TitForTat depend on no parameters",
         ),
         (["play", "IPD", "--against", "Grimm"], "did you mean Grim"),
         (["play", "IPD", "--player", "3"], "player must be in 1 to 2, got 3"),
         (["config", "show", "ipd/nothing"], "there is no experiment"),
+        (["rl", "--extends", "ipd/ppo"], "Use `ipd/ppo`, the experiment's name"),
+        (["rl", f"seed={'9' * 400}"], "seed must be a whole number below 2**63"),
+        (["evo", "cg/ppo_v_ppo"], "agent2 (PPO, player 2) would never learn"),
         (["list", "things"], "experiments"),
     ],
 )

@@ -58,6 +58,38 @@ def test_a_key_given_twice_is_an_error_with_its_line():
         parse("a: 1\nb: 2\na: 3\n", "file.yaml")
 
 
-def test_broken_yaml_is_an_error_with_its_origin():
-    with pytest.raises(ConfigError, match=r"file\.yaml is not valid YAML"):
-        parse("a: [1, 2", "file.yaml")
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a: [1, 2", "expected ',' or ']'"),
+        ("[1, 2]: 3", "a key must be a word, not a list or a mapping"),
+        ("? {a: 1}\n: 3", "a key must be a word, not a list or a mapping"),
+        ("a: &x {b: *x}", "recursive"),
+        ("a: &x [*x]", "recursive"),
+        ("a: !!int abc", "'abc' is no int .* line 1, column 4"),
+        ("a: !!float abc", "'abc' is no float"),
+        ("a: !!bool abc", "'abc' is no bool"),
+        ("a: !!timestamp abc", "timestamp"),
+        ("a: !!set {b}", "set"),
+        ("a: !mine 3", "mine"),
+        (f"a: {'9' * 5000}", r"'9+\.\.\.' is no int"),
+    ],
+)
+def test_broken_yaml_is_an_error_with_its_origin(text, message):
+    with pytest.raises(
+        ConfigError, match=rf"^file\.yaml is not valid YAML: .*{message}"
+    ):
+        parse(text, "file.yaml")
+
+
+def test_a_document_that_is_nested_beyond_reading_is_an_error():
+    with pytest.raises(ConfigError, match=r"file\.yaml is nested too deeply"):
+        parse("[" * 5000, "file.yaml")
+
+
+def test_merge_keys_take_over_what_is_not_given():
+    text = "a: &a {x: 1, y: 2}\nb: &b {z: 3}\nc: {<<: [*a, *b], y: 4}\nd: {<<: *a}\n"
+    read = parse(text, "here")
+    assert read["c"] == {"x": 1, "y": 4, "z": 3}
+    assert read["d"] == read["a"] == {"x": 1, "y": 2}
+    assert parse(dump({"<<": "<<"}), "here") == {"<<": "<<"}

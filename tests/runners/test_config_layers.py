@@ -1,9 +1,12 @@
 """How settings of files, words and options become one config: docs/config.md."""
 
+import re
+
 import pytest
 
-from runners.config import AgentConfig, ConfigError, load, origin_lines
+from runners.config import AgentConfig, ConfigError, load, origin_lines, to_yaml
 from runners.config.loader import load_on_run
+from runners.planning.plan import prepare
 
 
 @pytest.fixture
@@ -39,6 +42,28 @@ def test_a_setting_of_an_agent_is_of_the_agent_that_plays(words, options):
     """The settings of the default experiment go with its own agent, PPO."""
     config = load(words, options=options)
     assert config.agents == (naive(learning_rate=0.5), AgentConfig("TitForTat"))
+
+
+@pytest.mark.parametrize(
+    ("words", "lost"),
+    [
+        (["agent1=TitForTat", "agent2=PPO"], True),
+        (["agents=[TitForTat, PPO]"], True),
+        (["agent1=TitForTat", "agent2=Naive"], False),
+        (["agent2=PPO"], False),
+        (["agent1=PPO", "agent2=TitForTat"], False),
+    ],
+)
+def test_who_moves_to_another_seat_is_told_what_is_dropped(words, lost):
+    config = load(["ipd/ppo_v_tft", *words])
+    if not lost:
+        assert config.notices == ()
+        return
+    (notice,) = config.notices
+    assert notice.startswith("agent2 is PPO with its usual settings")
+    kept = load(["ipd/ppo_v_tft", *words, notice.split("write ")[1].replace("'", "")])
+    assert kept.agents[1] == load(["ipd/ppo_v_tft"]).agents[0]
+    assert kept.notices == ()
 
 
 def test_a_setting_of_a_file_is_of_the_agent_that_the_command_line_names(folder):
@@ -141,6 +166,13 @@ def test_a_file_says_once_whether_it_evaluates(folder):
         (["agents=PPO"], {}, "agents must be a list of names, .* got 'PPO'"),
         (["agent1.sample=3"], {}, "agent1.sample must be a mapping, got 3"),
         (["es.centered_rank=true"], {}, "^'es.centered_rank=true': es.centered_rank"),
+        (["runner=nope"], {"runner": "rl"}, "runner must be one of rl, .* got 'nope'"),
+        (["runner=null"], {"runner": "rl"}, "runner must be one of rl, .* got None"),
+        (["extends=ipd/ppo"], {}, "'extends'; use `ipd/ppo`, the experiment's name as"),
+        (["agents=[PPO, null]"], {}, "agent2 in agents must be an agent's name"),
+        (["search.search_targets=null"], {"runner": "es"}, "must be a list such as"),
+        (["agents=null"], {}, "agents must be a list of names, .* got None"),
+        (["agent1.es=3"], {}, "agent1.es must be a mapping such as .* got 3"),
     ],
 )
 def test_a_contradiction_on_the_command_line_names_both(words, options, message):
@@ -151,18 +183,111 @@ def test_a_contradiction_on_the_command_line_names_both(words, options, message)
 @pytest.mark.parametrize(
     ("text", "name"),
     [
-        ("payoff: IPD\nenv: {payoff: Chicken}\n", "env.payoff"),
-        ("env: {payoff: IPD, payoff_matrix: Chicken}\n", "env.payoff"),
-        ("popsize: 8\nes: {population_size: 9}\n", "es.population_size"),
-        ("es: {lr: 0.1, learning_rate: 0.2}\n", "es.learning_rate"),
-        ("search: {popsize: 8, population_size: 9}\n", "search.population_size"),
-        ("num_opps: 2\nnum_opponents: 3\n", "num_opponents"),
-        ("agents: [PPO, AllC]\nagent1: Naive\n", "agent1.name"),
+        ("payoff: IPD\nenv: {payoff: Chicken}\n", "env.payoff payoff env.payoff"),
+        (
+            "env: {payoff: IPD, payoff_matrix: Chicken}\n",
+            "env.payoff env.payoff env.payoff_matrix",
+        ),
+        (
+            "popsize: 8\nes: {population_size: 9}\n",
+            "es.population_size popsize es.population_size",
+        ),
+        (
+            "es: {lr: 0.1, learning_rate: 0.2}\n",
+            "es.learning_rate es.lr es.learning_rate",
+        ),
+        (
+            "search: {popsize: 8, population_size: 9}\n",
+            "search.population_size search.popsize search.population_size",
+        ),
+        ("num_opps: 2\nnum_opponents: 3\n", "num_opponents num_opps num_opponents"),
+        ("agents: [PPO, AllC]\nagent1: Naive\n", "agent1.name agents agent1"),
     ],
 )
 def test_one_setting_under_two_names_in_a_file_is_given_twice(folder, text, name):
-    with pytest.raises(ValueError, match=f"{name} is given twice"):
+    own, first, second = name.split()
+    said = f"{own} is given twice, as {first} and as {second}: leave one"
+    with pytest.raises(ConfigError, match=re.escape(said)):
         load(config_file=file_of(folder, text))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "es: {popsize: 3}",
+        "es: {popsizzz: 3}",
+        "num_generations: 3",
+        "search: {iterations: 3}",
+        "agent1: {es: {sigma_init: 1}}",
+        "runner: evo",
+        "eval: true",
+        "extends: ipd/ppo\nquick: {popsize: 3}",
+    ],
+)
+def test_a_file_for_another_runner_is_refused_as_a_word_is(folder, text):
+    path = file_of(folder, f"{text}\n")
+    options = {"runner": "rl", "quick": True if "quick" in text else None}
+    with pytest.raises(ConfigError, match=f"^--config {path}.*: .*`paxrun"):
+        load(config_file=path, options=options)
+
+
+def test_a_file_that_says_all_may_be_run_by_another_runner(folder):
+    stored = load(["ipd/evo_v_evo"])
+    path = file_of(folder, to_yaml(stored))
+    config = load(config_file=path, options={"runner": "rl"})
+    assert (config.runner, config.es) == ("rl", stored.es)
+    inherits = file_of(folder, "extends: ipd/evo_v_evo\nsearch: {}\nseed: 3\n")
+    assert load(config_file=inherits, options={"runner": "rl"}).seed == 3
+
+
+@pytest.mark.parametrize("section", ["es", "agent1: {name: PPO, es"])
+def test_a_stored_experiment_has_no_unknown_option_that_nobody_reads(folder, section):
+    path = folder / "conf" / "experiment" / "mine" / "typo.yaml"
+    path.parent.mkdir(parents=True)
+    path.write_text(f"{section}: {{sigma_inti: 3}}{'}' * section.count('{')}\n")
+    with pytest.raises(
+        ConfigError, match=r"'sigma_inti'; did you .*\(from .*typo\.yaml"
+    ):
+        load(["mine/typo"])
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("seed: abc", "seed must be a whole number"),
+        ("quick: 3", "quick must be true or false"),
+        ("eval: maybe", "eval must be true or false"),
+        ("runner: nope", "runner must be one of"),
+        ("wandb: {grup: x}", "unknown key wandb.grup"),
+        ("wandb: {tags: [[1]]}", "wandb.tags[0] must be a text"),
+        ("bands: {a: [2, 1]}", "bands.a must be [low, high]"),
+        ("payoff_sampler: {kind: dilemma}", "payoff_sampler must be a mapping such as"),
+        ("num_inner_steps: many", "env.num_inner_steps must be a whole number"),
+        ("env: {colour: red}", "has no option 'colour'"),
+        ("env: {random_ends: x}", "env.random_ends must be"),
+        ("env: {num_actions: 3}", "env.num_actions must be two whole numbers >= 1"),
+        ("env: Chess", "env: there is no game 'Chess'"),
+        ("agent2: Titt", "agent2: there is no agent 'Titt'"),
+        ("agent1: {gamma: x}", "agent1.gamma must be a finite number"),
+        (
+            "agent1: {sample: {gamma: 3}}",
+            "agent1.sample.gamma must be one distribution",
+        ),
+        ("agent1: {name: {a: b}}", "agent1.name must be a text, got {'a': 'b'}"),
+        ("name: {a: 1}", "name must be a text, got {'a': 1}"),
+        ("model_path: {a: 1}", "agent1.model_path must be a text, got {'a': 1}"),
+        ("payoff: [[1]]", "payoff has 1 rows and 1 columns, but a game of 2 and 2"),
+        ("fsdp_devices: 2", "fsdp_devices must divide num_devices, got 2 and 1"),
+    ],
+)
+def test_a_mistake_names_the_file_in_which_it_is(folder, text, said):
+    """Of several files, the one that holds the value."""
+    other = folder / "other.yaml"
+    other.write_text("num_envs: 3\n")
+    path = file_of(folder, f"{text}\n")
+    with pytest.raises(ValueError, match=f"^[^(]*{re.escape(said)}") as caught:
+        prepare(load(config_file=[other, path]))
+    assert str(caught.value).endswith(f"(from --config {path})")
 
 
 def test_two_names_of_one_setting_are_one_setting_in_two_layers(folder):

@@ -1,5 +1,8 @@
 """From a command line to one config."""
 
+import json
+import re
+
 import pytest
 
 from runners.config import AgentConfig, ConfigError, experiment_names, load
@@ -221,6 +224,51 @@ def test_experiments_that_extend_each_other_are_an_error(folder):
     write(folder, "mine/b", "extends: mine/a\n")
     with pytest.raises(ConfigError, match="mine/a -> mine/b -> mine/a"):
         load(["mine/a"])
+
+
+@pytest.mark.parametrize("value", ["", "3", "true", "{a: b}", "[ipd/ppo, 3]"])
+@pytest.mark.parametrize("stored", [True, False])
+def test_what_extends_is_a_name_or_names(folder, value, stored):
+    text = f"extends: {value}\n"
+    write(folder, "mine/child", text)
+    (folder / "file.yaml").write_text(text)
+    words, file = (["mine/child"], None) if stored else ([], "file.yaml")
+    with pytest.raises(ConfigError, match="extends must be the name of a stored exp"):
+        load(words, config_file=file)
+
+
+@pytest.mark.parametrize("key", ["null", "true", "3", "nope"])
+def test_a_key_that_resembles_none_is_told_no_other(folder, key):
+    (folder / "file.yaml").write_text(f"{key}: 2\n")
+    with pytest.raises(ConfigError, match=r"unknown key [^;]*\. Known keys: "):
+        load(config_file="file.yaml")
+
+
+@pytest.mark.parametrize("place", ["", "https://a.b/c.yaml"])
+def test_a_config_is_a_file_of_this_machine(place):
+    with pytest.raises(ConfigError, match=f"file of this machine, got '{place}'$"):
+        load(config_file=place)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"), [(b"seed: abc", "(from "), (b"\xff", "cannot read ")]
+)
+def test_a_broken_experiment_is_named_and_hides_no_other(folder, paxrun, text, said):
+    write(folder, "mine/bad", "")
+    path = folder / "conf" / "experiment" / "mine" / "bad.yaml"
+    path.write_bytes(text)
+    place = "conf/experiment/mine/bad.yaml"
+    with pytest.raises(ConfigError, match=re.escape(f"{said}{place}")):
+        load(["mine/bad"])
+    listed = json.loads(paxrun("list", "experiments", "--json").stdout)
+    rows = {row["name"]: row["description"] for row in listed}
+    assert place in rows["mine/bad"]
+    assert rows["ipd/ppo"] == load(["ipd/ppo"]).description
+
+
+def test_a_number_may_be_a_tag():
+    assert load(["wandb.tags=2024"]).wandb.tags == ("2024",)
+    assert load(["wandb.tags=a,b"]).wandb.tags == ("a", "b")
 
 
 def test_a_missing_config_file_is_an_error(folder):
