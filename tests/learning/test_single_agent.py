@@ -69,6 +69,28 @@ def test_ppo_balances_the_pole(seed):
     assert trained.evaluations[-1] >= 475
 
 
+@pytest.mark.slow
+def test_ppo_balances_the_pole_by_its_defaults():
+    """Greedy episodes of eight seeds, after a fifth of the steps of the experiment.
+
+    With these numbers 32 seeds came to 470, with a deviation of 44, and to 249 and 98
+    where the policy and the value shared a torso (docs/agents.md). Means of eight then
+    deviate by 16 and by 35, and 400 lies four of these from either.
+    """
+    words = (
+        *("runner=sarl", "env=CartPole", "agent1=PPO", "agent1.n_steps=128"),
+        *("num_envs=8", "num_seeds=8", "total_timesteps=99_328"),
+        *("deterministic=true", "eval_episodes=50"),
+    )
+    plan = prepare(load(words))
+    program = program_of(plan)
+    Loop(program, plan.num_iterations).run()
+    returns = Evaluation(plan).play(program.state.agents).metrics[RETURN]
+    print(f"PPO by its defaults: {returns.tolist()}")
+
+    assert returns.mean() >= 400
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 def test_the_best_of_dqn_balances_the_pole(seed):
     """Of evaluations of 100 greedy episodes, every 2,500 steps, the best one."""
