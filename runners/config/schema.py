@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from pathlib import PurePath
 from typing import Annotated, Any
 
 from paxenv.options import (
@@ -455,6 +456,18 @@ class ExperimentConfig:
             if not low <= high:
                 name = f"bands.{metric}"
                 raise ConfigError(f"{name} must be [low, high], got {low, high}", name)
+        self._check_places()
+
+    def _check_places(self) -> None:
+        """Raises ConfigError if a run would be written where nobody looks for it."""
+        for name in ("exp_dir", "save_dir"):
+            if getattr(self, name) == "":
+                raise ConfigError(f"{name} must name a folder, got an empty text", name)
+        named = PurePath(self.name)
+        if named.is_absolute() or ".." in named.parts:
+            raise ConfigError(
+                f"name must be of a folder below exp_dir, got {self.name!r}", "name"
+            )
 
     def _check_sections(self) -> None:
         """Raises ConfigError for a section, or an agent, that is not of its class."""
