@@ -26,7 +26,8 @@ from paxenv_agents.learners.dqn import DQNConfig
 from paxenv_agents.learners.ppo import PPOConfig
 from paxenv_agents.learners.sac import SACConfig
 from runners import OnPolicyRunner, RunnerConfig, train_dqn, train_ppo, train_sac
-from runners.cli import main
+from runners.cli import cli
+from runners.cli.console import adapt_console
 from runners.storage.checkpoints.store import NoCheckpointError
 from runners.storage.jsonl import JsonLines
 
@@ -108,7 +109,8 @@ def _command(words: list[str]) -> tuple[int, str]:
     sys.argv = ["paxrun", *words]
     with contextlib.redirect_stderr(said):
         try:
-            main()
+            adapt_console()
+            cli(prog_name="paxrun")
         except SystemExit as end:
             return int(end.code or 0), said.getvalue()
     return 0, said.getvalue()

@@ -112,7 +112,10 @@ def cli() -> None:
 
 
 def main() -> None:
-    """Runs the command line: 0 done, 1 failed, 2 a user's mistake, 130 interrupted."""
+    """Runs the command line and ends the process.
+
+    Exit codes: 0 done, 1 failed, 2 a mistake of the user, 130 interrupted.
+    """
     from runners.cli.console import adapt_console
 
     adapt_console()
